@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::config::ChangePolicy;
+use super::config::RemovalPolicy;
 use super::ids::{ConfigId, ConfigName, Mac, NodeName, PortId, ProviderId, VmId};
 use super::node::{ConfigHash, NodeConfig};
 use super::status::DownPortRetry;
@@ -86,9 +86,9 @@ pub struct ConfigState {
     /// When the object was first seen, where nothing else tells (configs from a folder).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seen: Option<Timestamp>,
-    /// The policy it was last run with.
+    /// What becomes of its records when the object goes, even while nobody is looking.
     #[serde(default)]
-    pub policy: ChangePolicy,
+    pub removal_policy: RemovalPolicy,
     /// Index allocations per VM.
     #[serde(default)]
     pub allocations: BTreeMap<VmId, Vec<Held>>,
@@ -113,8 +113,8 @@ pub enum Event {
     Allocated {
         /// The config.
         owner: Owner,
-        /// The policy it runs with.
-        policy: ChangePolicy,
+        /// Its removal policy.
+        removal_policy: RemovalPolicy,
         /// The allocations of the VMs that were looked at.
         allocations: BTreeMap<VmId, Vec<Held>>,
         /// Where it delivers.
@@ -167,7 +167,7 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
             nodes,
         } => {
             let mut changed = with_config(snapshot, owner, |state| {
-                state.policy = *policy;
+                state.removal_policy = *removal_policy;
                 for (vm, held) in allocations {
                     state.allocations.insert(vm.clone(), held.clone());
                 }
@@ -217,7 +217,7 @@ impl ConfigState {
             name: owner.id.name.clone(),
             uid: owner.id.uid.clone(),
             first_seen: None,
-            policy: ChangePolicy::default(),
+            removal_policy: RemovalPolicy::default(),
             allocations: BTreeMap::new(),
             down_port_retry: None,
         }

@@ -4,6 +4,7 @@
 //! the monotonic clock as differences of [`std::time::Instant`].
 
 pub mod allocation;
+pub mod backoff;
 pub mod cadence;
 pub mod change;
 pub mod claims;
@@ -16,6 +17,7 @@ pub mod outbox;
 pub mod port;
 pub mod post;
 pub mod reason;
+pub mod restart;
 pub mod selection;
 pub mod settle;
 pub mod status;

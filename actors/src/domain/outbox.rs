@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::cadence::{grown, jittered};
+use super::backoff::{Backoff, BackoffPolicy, Jitter};
 use super::ids::{NodeName, VmId};
 use super::node::NodeConfig;
 use super::post::{NodeResult, PostAnswer, PostError, PostFailure};
@@ -22,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The state of one config's deliveries.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Outbox {
     entries: BTreeMap<NodeName, Entry>,
     delivered: BTreeMap<NodeName, Arc<NodeConfig>>,
@@ -30,7 +30,9 @@ pub struct Outbox {
     /// Parts of a refused batch that are still to be tried, each on its own.
     probes: VecDeque<Probe>,
     has_server_error: bool,
-    failures: u32,
+    rest: Duration,
+    backoff: Backoff,
+    jitter: Jitter,
     not_before: Option<Instant>,
     failure: Option<String>,
     flights: u64,
@@ -104,6 +106,34 @@ pub struct Accepted {
 }
 
 impl Outbox {
+    /// An outbox that knows nothing yet. `rest` (the slow interval) is how long a refused content rests
+    /// and the longest pause between tries. Equal seeds give equal pauses.
+    pub fn new(rest: Duration, seed: u64, now: Instant) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            flight: None,
+            probes: VecDeque::new(),
+            has_server_error: false,
+            rest,
+            backoff: Backoff::new(BackoffPolicy::doubling(FIRST_PAUSE, rest), seed, now),
+            jitter: Jitter::new(seed),
+            not_before: None,
+            failure: None,
+            flights: 0,
+        }
+    }
+
+    /// The receiver is another one now: nothing is known of it, nothing that it refused counts.
+    pub fn start_over(&mut self, rest: Duration, seed: u64, now: Instant) {
+        let delivered = std::mem::take(&mut self.delivered);
+        *self = Self {
+            delivered,
+            flights: self.flights,
+            ..Self::new(rest, seed, now)
+        };
+    }
+
     /// Takes over what the inventory knows. What was delivered since is newer and stays.
     pub fn learn(&mut self, delivered: Arc<NodeConfig>) {
         self.delivered
@@ -284,16 +314,8 @@ impl Outbox {
         Next::Post { id, nodes }
     }
 
-    /// Takes in the answer to flight `id`. `rest` is how long a refused content rests and the longest
-    /// pause; `dice` in 0…1 spreads the retries.
-    pub fn finish(
-        &mut self,
-        id: u64,
-        answer: Result<PostAnswer, PostError>,
-        now: Instant,
-        rest: Duration,
-        dice: f64,
-    ) -> Finished {
+    /// Takes in the answer to flight `id`.
+    pub fn finish(&mut self, id: u64, answer: Result<PostAnswer, PostError>, now: Instant) -> Finished {
         let Some(flight) = self.flight.take_if(|flight| flight.id == id) else {
             return Finished::default();
         };
@@ -304,12 +326,10 @@ impl Outbox {
                     .iter()
                     .map(|node| (Arc::clone(node), Ok(())))
                     .collect();
-                self.answered(all, now + rest)
+                self.answered(all, now)
             }
-            Ok(PostAnswer::PerNode(results)) => {
-                self.answered(match_results(&flight.nodes, results), now + rest)
-            }
-            Err(error) => self.failed(flight, error, now, rest, dice),
+            Ok(PostAnswer::PerNode(results)) => self.answered(match_results(&flight.nodes, results), now),
+            Err(error) => self.failed(flight, error, now),
         }
     }
 
@@ -322,10 +342,10 @@ impl Outbox {
         for (node, result) in results {
             match result {
                 Ok(()) => finished.accepted.extend(self.accept(node)),
-                Err(message) => finished.refused += self.refuse(&node, message, rest_until),
+                Err(message) => finished.refused += self.refuse(&node, message, now),
             }
         }
-        self.failures = 0;
+        self.backoff.reset(now);
         self.not_before = None;
         self.has_server_error = false;
         self.failure = None;
@@ -352,7 +372,8 @@ impl Outbox {
             .retain(|name, other| name == &node.node_name || other.instance_id != node.instance_id);
     }
 
-    fn refuse(&mut self, node: &Arc<NodeConfig>, message: String, until: Instant) -> usize {
+    fn refuse(&mut self, node: &Arc<NodeConfig>, message: String, now: Instant) -> usize {
+        let until = now + self.rest;
         let Some(entry) = self.entries.get_mut(&node.node_name) else {
             return 0;
         };
@@ -376,7 +397,7 @@ impl Outbox {
         let failure = Some(error.message.clone());
         match error.failure {
             PostFailure::Refused => {
-                let refused = self.bisect(&flight, &error.message, now + rest);
+                let refused = self.bisect(&flight, &error.message, now);
                 return Finished {
                     refused,
                     failure,
@@ -384,8 +405,8 @@ impl Outbox {
                 };
             }
             PostFailure::ServerError if self.was_server_error(&flight) => {
-                self.not_before = Some(now + jittered(PROBE_PAUSE, dice));
-                let refused = self.bisect(&flight, &error.message, now + rest);
+                self.not_before = Some(now + self.probe_pause());
+                let refused = self.bisect(&flight, &error.message, now);
                 return Finished {
                     refused,
                     failure,
@@ -399,7 +420,7 @@ impl Outbox {
             }
             PostFailure::Unavailable | PostFailure::Rejected => self.probes.clear(),
         }
-        self.pause(error, flight.probe.is_some(), now, rest, dice);
+        self.pause(error, flight.probe.is_some(), now);
         Finished {
             failure,
             ..Finished::default()
@@ -423,26 +444,27 @@ impl Outbox {
         }
     }
 
-    fn pause(&mut self, error: PostError, is_probe: bool, now: Instant, rest: Duration, dice: f64) {
+    fn probe_pause(&mut self) -> Duration {
+        self.jitter.spread(PROBE_PAUSE, 0.1)
+    }
+
+    fn pause(&mut self, error: PostError, is_probe: bool, now: Instant) {
         let is_probing = is_probe && error.failure == PostFailure::ServerError;
         let pause = if is_probing {
-            PROBE_PAUSE
+            self.probe_pause()
         } else {
-            grown(FIRST_PAUSE, self.failures, rest)
+            self.backoff.next(now)
         };
-        let pause = jittered(pause, dice).max(error.retry_after.unwrap_or_default().min(rest * 2));
-        if !is_probing {
-            self.failures = self.failures.saturating_add(1);
-        }
-        self.not_before = Some(now + pause);
+        let asked = error.retry_after.unwrap_or_default().min(self.rest * 2);
+        self.not_before = Some(now + pause.max(asked));
         self.failure = Some(error.message);
     }
 
     /// One bad node must not hold back the others: halves are tried on their own, down to the node.
-    fn bisect(&mut self, flight: &Flight, message: &str, rest_until: Instant) -> usize {
+    fn bisect(&mut self, flight: &Flight, message: &str, now: Instant) -> usize {
         self.has_server_error = false;
         if let [node] = flight.nodes.as_slice() {
-            return self.refuse(node, message.to_owned(), rest_until);
+            return self.refuse(node, message.to_owned(), now);
         }
         let names: Vec<_> = flight.nodes.iter().map(|node| node.node_name.clone()).collect();
         let (left, right) = names.split_at(names.len() / 2);
