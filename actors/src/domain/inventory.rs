@@ -161,7 +161,7 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
     match event {
         Event::Allocated {
             owner,
-            policy,
+            removal_policy,
             allocations,
             provider,
             nodes,

@@ -333,11 +333,7 @@ impl Outbox {
         }
     }
 
-    fn answered(
-        &mut self,
-        results: Vec<(Arc<NodeConfig>, Result<(), String>)>,
-        rest_until: Instant,
-    ) -> Finished {
+    fn answered(&mut self, results: Vec<(Arc<NodeConfig>, Result<(), String>)>, now: Instant) -> Finished {
         let mut finished = Finished::default();
         for (node, result) in results {
             match result {
@@ -386,14 +382,7 @@ impl Outbox {
         1
     }
 
-    fn failed(
-        &mut self,
-        flight: Flight,
-        error: PostError,
-        now: Instant,
-        rest: Duration,
-        dice: f64,
-    ) -> Finished {
+    fn failed(&mut self, flight: Flight, error: PostError, now: Instant) -> Finished {
         let failure = Some(error.message.clone());
         match error.failure {
             PostFailure::Refused => {
