@@ -273,7 +273,10 @@ impl Actor for Parent {
         _me: ActorRef<ParentMsg>,
         state: &mut ParentState,
     ) -> Result<(), ActorProcessingErr> {
-        let groups = vec![state.many.remove_all(), state.one.stop().into_iter().collect()];
+        let groups = vec![
+            state.many.expect_stop_all(),
+            state.one.expect_stop().into_iter().collect(),
+        ];
         let stopped = stop_children_in_order(groups, state.args.shared.settings.shutdown).await;
         state.args.shared.log.add(format!(
             "parent stopped {} killed {}",
@@ -358,7 +361,7 @@ impl Actor for Outer {
         _me: ActorRef<OuterMsg>,
         state: &mut OuterState,
     ) -> Result<(), ActorProcessingErr> {
-        let groups = vec![state.parent.stop().into_iter().collect()];
+        let groups = vec![state.parent.expect_stop().into_iter().collect()];
         stop_children_in_order(groups, 60 * SECOND).await;
         Ok(())
     }

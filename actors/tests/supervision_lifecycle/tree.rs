@@ -54,6 +54,20 @@ async fn an_actor_says_its_phase_and_last_error_itself() {
     world.end().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_below_a_child_goes_at_its_end_even_if_its_state_lives_on() {
+    let world = World::new().await;
+    let node = world.look(|state| state.nodes[0].clone()).await;
+    let _kept = entry(&node, "grandchild", "g");
+    assert_eq!(world.node("one").unwrap().children.len(), 1);
+    Failure::Panic.hit(&world.child().await.unwrap());
+    settle().await;
+    assert_eq!(world.node("one").unwrap().children, []);
+    let _late = entry(&node, "grandchild", "late");
+    assert_eq!(world.node("one").unwrap().children, []);
+    world.end().await;
+}
+
 #[tokio::test]
 async fn children_are_sorted_by_kind_and_name_and_go_with_their_slot() {
     let tree = Tree::new("root", "r");
