@@ -14,7 +14,7 @@ use super::pipeline::Backend;
 use super::server::{Server, Traffic, lock};
 use super::service::{Operation, Service};
 use super::truth::{ExpectedNodes, Truth};
-use super::world::{Urls, World};
+use super::world::World;
 use super::{contrabass, keystone, neutron, nova};
 
 /// Fixed ports; 0 takes any free one.
@@ -134,15 +134,11 @@ impl SimCloud {
     }
 
     fn note_urls(&self) {
-        let urls = Urls {
-            contrabass: self.url(Service::Contrabass),
-            keystone: self.url(Service::Keystone),
-            neutron: self.url(Service::Neutron),
-            nova: self.url(Service::Nova),
-        };
+        let [keystone, neutron, nova] =
+            [Service::Keystone, Service::Neutron, Service::Nova].map(|of| self.url(of));
         let mut world = self.lock();
-        world.catalog = Catalog::standard(&urls.keystone, &urls.neutron, &urls.nova);
-        world.urls = urls;
+        world.catalog = Catalog::standard(&keystone, &neutron, &nova);
+        world.keystone_url = keystone;
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, World> {
@@ -176,6 +172,11 @@ impl SimCloud {
     /// Keystone's base URL, with `/v3`.
     pub fn keystone_url(&self) -> String {
         format!("{}/v3", self.url(Service::Keystone))
+    }
+
+    /// The next project, user, network, subnet, server or port gets this id.
+    pub fn set_next_id(&self, id: &str) {
+        self.lock().preset_id = Some(id.into());
     }
 
     /// A network of this project.

@@ -39,7 +39,7 @@ impl SimCloud {
     /// A project of a domain (by id); its id.
     pub fn add_project_in(&self, domain_id: &str, name: &str) -> String {
         let mut world = self.lock();
-        let id = world.ids.hex();
+        let id = world.next_hex();
         let project = Project {
             id: id.clone(),
             name: name.into(),
@@ -71,7 +71,7 @@ impl SimCloud {
     /// A user of a domain (by id), without roles; its id.
     pub fn add_user_in(&self, domain_id: &str, name: &str, password: &str) -> String {
         let mut world = self.lock();
-        let id = world.ids.hex();
+        let id = world.next_hex();
         world.identity.users.push(User {
             id: id.clone(),
             name: name.into(),
@@ -121,7 +121,7 @@ impl SimCloud {
     pub fn add_app_credential(&self, user: &str, project: &str, name: &str) -> AppCredentialSecret {
         let mut world = self.lock();
         let secret = AppCredentialSecret {
-            id: world.ids.hex(),
+            id: world.next_hex(),
             name: name.into(),
             secret: world.ids.hex(),
         };

@@ -25,7 +25,7 @@ pub enum FrontEnd {
 }
 
 /// Bytes of the variables that uWSGI makes beside the request's own.
-const UWSGI_VARIABLES: usize = 225;
+const UWSGI_VARIABLES: usize = 200;
 /// The part of them that is in the buffer before the query string.
 const UWSGI_FIRST_VARIABLES: usize = 100;
 /// The longest request line of eventlet, nginx and Apache.

@@ -108,7 +108,7 @@ pub(crate) fn unauthorized(world: &World) -> Answer {
         401,
         &json!({"error": {"code": 401, "title": "Unauthorized", "message": message}}),
     )
-    .header("WWW-Authenticate", challenge(&world.urls.keystone))
+    .header("WWW-Authenticate", challenge(&world.keystone_url))
 }
 
 /// An error as Neutron words it.

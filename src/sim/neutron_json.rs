@@ -34,7 +34,10 @@ pub(crate) fn port_json(port: &Port, is_admin: bool) -> Value {
     });
     add_times(&mut body, &port.created_at);
     if is_admin {
-        add_binding(&mut body, !port.device_id.is_empty());
+        add_binding(&mut body, port.status.as_deref() != Some("DOWN"));
+    }
+    for (name, value) in &port.extra {
+        body[name.as_str()] = value.clone();
     }
     body
 }

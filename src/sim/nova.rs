@@ -110,13 +110,12 @@ fn microversion(call: &Call) -> Result<String, Answer> {
             &format!("API Version String {asked} is of invalid format. Must be of format MajorNum.MinorNum."),
         )),
         Some((2, 1..=MAX_MINOR)) => Ok(asked.into()),
-        Some(_) => Err(error(
-            406,
-            "computeFault",
-            &format!(
+        Some(_) => {
+            let message = format!(
                 "Version {asked} is not supported by the API. Minimum is 2.1 and maximum is 2.{MAX_MINOR}."
-            ),
-        )),
+            );
+            Err(versioned(error(406, "computeFault", &message), asked))
+        }
     }
 }
 

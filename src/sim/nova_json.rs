@@ -13,10 +13,9 @@ const FLAVOR: &str = "f6e1ff9a-0746-4f5f-aa50-55fd734a946f";
 /// Administrators see the host too.
 pub(crate) fn server_json(world: &World, server: &Server, base: &str, is_admin: bool) -> Value {
     let bookmark = |kind: &str, id: &str| json!({"id": id, "links": [{"rel": "bookmark", "href": format!("{base}/{kind}/{id}")}]});
-    let ports: Vec<&Port> = world
-        .ports
-        .values()
-        .filter(|port| port.device_id == server.id)
+    let attached = world.ports.values().filter(|port| port.device_id == server.id);
+    let ports: Vec<&Port> = attached
+        .filter(|port| is_admin || port.project_id == server.project_id)
         .collect();
     let is_active = server.status == "ACTIVE";
     let mut body = json!({
@@ -62,7 +61,8 @@ pub(crate) fn server_json(world: &World, server: &Server, base: &str, is_admin: 
 /// By network name, as the user sees them.
 fn addresses(world: &World, ports: &[&Port]) -> Value {
     let mut by_network: Map<String, Value> = Map::new();
-    for port in ports {
+    // Nova lists only the ports that it attached itself.
+    for port in ports.iter().filter(|port| port.device_owner == "compute:nova") {
         let Some(network) = world.networks.get(&port.network_id) else {
             continue;
         };

@@ -115,6 +115,8 @@ pub struct Port {
     pub created_at: CreatedAt,
     /// Made before its server: it stays when the server is deleted.
     pub is_premade: bool,
+    /// Fields served beside, or in place of, the usual ones: `trunk_details`, say.
+    pub extra: BTreeMap<String, Value>,
     /// Served instead of everything above.
     pub raw: Option<Value>,
 }
@@ -134,6 +136,7 @@ pub struct PortSpec {
     pub(crate) device_owner: Option<String>,
     pub(crate) created_at: Option<CreatedAt>,
     pub(crate) is_premade: bool,
+    pub(crate) extra: BTreeMap<String, Value>,
     pub(crate) raw: Option<Value>,
 }
 
@@ -153,6 +156,7 @@ impl PortSpec {
             device_owner: None,
             created_at: None,
             is_premade: false,
+            extra: BTreeMap::new(),
             raw: None,
         }
     }
@@ -241,6 +245,12 @@ impl PortSpec {
     /// It outlives its server, DOWN and without `device_id`.
     pub fn premade(mut self) -> Self {
         self.is_premade = true;
+        self
+    }
+
+    /// One more field, or another value of a usual one.
+    pub fn field(mut self, name: impl Into<String>, value: Value) -> Self {
+        self.extra.insert(name.into(), value);
         self
     }
 

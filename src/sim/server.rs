@@ -180,7 +180,12 @@ impl Task {
         bound: Option<std::net::TcpListener>,
         done: Option<std_mpsc::Sender<()>>,
     ) -> io::Result<()> {
-        let ack = move || drop(done.map(|done| done.send(())));
+        let ack = move || {
+            if let Some(done) = done {
+                // Nobody waits any more: fine.
+                let _ = done.send(());
+            }
+        };
         match reachability {
             Reachability::Up => {
                 let listener = self.listener(bound).await?;

@@ -33,19 +33,11 @@ pub(crate) struct Provider {
     pub key: Vec<u8>,
 }
 
-/// Where the services listen.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Urls {
-    pub contrabass: String,
-    pub keystone: String,
-    pub neutron: String,
-    pub nova: String,
-}
-
 /// The whole state.
 pub(crate) struct World {
     pub ids: Ids,
-    pub urls: Urls,
+    /// Keystone's URL without `/v3`: a 401 of any service points there.
+    pub keystone_url: String,
     pub identity: Identity,
     pub catalog: Catalog,
     pub logins: usize,
@@ -58,6 +50,8 @@ pub(crate) struct World {
     pub server_page_max: usize,
     pub page_links: PageLinks,
     pub front_end: FrontEnd,
+    /// The next object's id, if it is not to be a fresh one.
+    pub preset_id: Option<String>,
     sequence: u64,
 }
 
@@ -65,7 +59,7 @@ impl World {
     pub fn new(seed: u64) -> Self {
         Self {
             ids: Ids::new(seed),
-            urls: Urls::default(),
+            keystone_url: String::new(),
             identity: Identity::new(),
             catalog: Catalog::default(),
             logins: 0,
@@ -79,6 +73,7 @@ impl World {
             server_page_max: 1000,
             page_links: PageLinks::default(),
             front_end: FrontEnd::default(),
+            preset_id: None,
             sequence: 0,
         }
     }
@@ -88,8 +83,17 @@ impl World {
         seconds(self.identity.now())
     }
 
+    fn next_uuid(&mut self) -> String {
+        self.preset_id.take().unwrap_or_else(|| self.ids.uuid())
+    }
+
+    /// Keystone's ids have no dashes.
+    pub fn next_hex(&mut self) -> String {
+        self.preset_id.take().unwrap_or_else(|| self.ids.hex())
+    }
+
     pub fn add_network(&mut self, project: &str, name: &str, mtu: u32) -> String {
-        let id = self.ids.uuid();
+        let id = self.next_uuid();
         let network = Network {
             id: id.clone(),
             name: name.into(),
@@ -103,7 +107,7 @@ impl World {
     }
 
     pub fn add_subnet(&mut self, network: &str, name: &str, cidr: ipnet::IpNet) -> String {
-        let id = self.ids.uuid();
+        let id = self.next_uuid();
         let project = self
             .networks
             .get(network)
@@ -121,7 +125,7 @@ impl World {
     }
 
     pub fn add_server(&mut self, project: &str, name: &str, metadata: BTreeMap<String, String>) -> String {
-        let id = self.ids.uuid();
+        let id = self.next_uuid();
         self.sequence += 1;
         let server = Server {
             id: id.clone(),
@@ -137,7 +141,7 @@ impl World {
     }
 
     pub fn add_port(&mut self, spec: PortSpec) -> String {
-        let id = spec.id.unwrap_or_else(|| self.ids.uuid());
+        let id = spec.id.unwrap_or_else(|| self.next_uuid());
         let server_project = self
             .servers
             .get(&spec.server)
@@ -169,6 +173,7 @@ impl World {
                 .created_at
                 .unwrap_or_else(|| CreatedAt::Text(self.timestamp())),
             is_premade: spec.is_premade,
+            extra: spec.extra,
             raw: spec.raw,
         };
         for subnet in &spec.allocate {
