@@ -3,6 +3,8 @@
 //! the simulator that holds the same objects, and the two answers are compared:
 //! status, headers, JSON keys and types, and the values that clients act on.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // A test's helpers may fail it.
+
 mod sim_client;
 mod sim_recorded;
 
@@ -76,6 +78,21 @@ fn a_malformed_login_is_a_bad_request() {
         "keystone-auth-user-no-domain",
         "keystone-auth-project-no-domain",
     ]);
+}
+
+#[test]
+fn tokens_for_a_domain_or_the_system_have_a_catalog_without_compute_endpoints() {
+    Bed::new().check_all(&["keystone-auth-domain-scope", "keystone-auth-system-scope"]);
+}
+
+#[test]
+fn the_catalog_can_be_asked_for_again() {
+    Bed::new().check("keystone-catalog");
+}
+
+#[test]
+fn a_revoked_token_is_not_found_by_keystone() {
+    Bed::new().check("keystone-revoked");
 }
 
 #[test]

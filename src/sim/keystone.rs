@@ -206,7 +206,7 @@ fn catalog(world: &World, call: &Call) -> Answer {
             "You are not authorized to perform the requested action.",
         ),
         Some(token) => {
-            let links = json!({"next": null, "self": format!("{}/v3/auth/catalog", call.base_url()), "previous": null});
+            let links = json!({"self": format!("{}/v3/auth/catalog", call.base_url())});
             let catalog = world.catalog.render(token.project(), world.logins);
             Answer::json(200, &json!({"catalog": catalog, "links": links}))
         }

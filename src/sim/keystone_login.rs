@@ -113,8 +113,12 @@ fn scope_of(world: &World, user: &User, scope: Option<&Value>) -> Result<(Scope,
         let roles = user.roles.get(&id).cloned().ok_or(LoginError::Refused)?;
         return Ok((Scope::Project(id), roles));
     }
-    // Only administrators have roles beyond projects here.
-    let is_admin = user.roles.values().flatten().any(|role| role == "admin");
+    // Beyond projects only administrators have roles here: those of their project.
+    let admin_roles = user
+        .roles
+        .values()
+        .find(|roles| roles.iter().any(|role| role == "admin"));
+    let roles = admin_roles.cloned().ok_or(LoginError::Refused)?;
     let scope = if scope.get("system").is_some() {
         Scope::System
     } else {
@@ -124,11 +128,7 @@ fn scope_of(world: &World, user: &User, scope: Option<&Value>) -> Result<(Scope,
             .unwrap_or("default");
         Scope::Domain(domain.into())
     };
-    if is_admin {
-        Ok((scope, vec!["admin".into()]))
-    } else {
-        Err(LoginError::Refused)
-    }
+    Ok((scope, roles))
 }
 
 fn project_id(world: &World, project: &Value) -> Result<String, LoginError> {
