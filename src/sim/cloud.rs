@@ -291,7 +291,9 @@ impl SimCloud {
             subnet_id: (*subnet).into(),
             ip_address: (*address).into(),
         });
-        self.edit_port(port, |port| port.fixed_ips = fixed_ips.collect());
+        let fixed_ips: Vec<_> = fixed_ips.collect();
+        self.lock().note_addresses(&fixed_ips);
+        self.edit_port(port, |port| port.fixed_ips = fixed_ips);
     }
 
     /// Serves this JSON for a port (an unreadable one, say); `None` ends that.

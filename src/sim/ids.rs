@@ -1,4 +1,4 @@
-//! Ids, MACs and tokens from a seed: the same seed gives the same ones.
+//! Ids and MACs from a seed: the same seed gives the same ones. Tokens by chance.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -54,11 +54,12 @@ impl Ids {
         format!("fa:16:3e:{:02x}:{:02x}:{:02x}", bytes[0], bytes[1], bytes[2])
     }
 
-    /// As long as a real project-scoped Fernet token: URL limits count it.
+    /// As long as a real project-scoped Fernet token: URL limits count it. Not from
+    /// the seed: no two clouds accept each other's tokens.
     pub fn token(&mut self) -> String {
         let mut text = String::from("gAAAAAB");
         while text.len() < 183 {
-            text.push_str(&BASE64_URL_SAFE_NO_PAD.encode(self.bytes()));
+            text.push_str(&BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()));
         }
         text.truncate(183);
         text

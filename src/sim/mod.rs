@@ -7,7 +7,8 @@
 //!   one lock: what a method changed, the next request sees.
 //! - The servers live on threads of their own, so the handles work from any
 //!   runtime, a paused or blocked one too.
-//! - Ids, MACs, tokens and the dice of the faults come from a seed.
+//! - Ids, MACs and the dice of the faults come from a seed; clouds with different
+//!   seeds have different ids.
 //! - Faults ([`FaultRule`]) hit by service, operation, text, turn, page or chance.
 //! - [`Counters`] say how many requests and TCP connections there were.
 

@@ -1,5 +1,7 @@
 //! Neutron: ports, subnets, networks, as a project or an administrator sees them.
 
+use std::collections::HashSet;
+
 use axum::http::Method;
 use serde_json::{Value, json};
 
@@ -141,13 +143,54 @@ fn resource(world: &World, call: &Call, viewer: &Viewer, segments: &[String]) ->
     let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
     match (&call.method, parts.as_slice()) {
         (&Method::GET, ["v2.0"]) => resources(call),
-        (&Method::GET, ["v2.0", "ports"]) => list(world, call, Kind::Port, ports(world, viewer)),
-        (&Method::GET, ["v2.0", "subnets"]) => list(world, call, Kind::Subnet, subnets(world, viewer)),
-        (&Method::GET, ["v2.0", "networks"]) => list(world, call, Kind::Network, networks(world, viewer)),
-        (&Method::GET, ["v2.0", "ports", id]) => show(call, Kind::Port, id, &ports(world, viewer)),
-        (&Method::GET, ["v2.0", "subnets", id]) => show(call, Kind::Subnet, id, &subnets(world, viewer)),
-        (&Method::GET, ["v2.0", "networks", id]) => show(call, Kind::Network, id, &networks(world, viewer)),
+        (&Method::GET, ["v2.0", "ports"]) => list(
+            world,
+            call,
+            Kind::Port,
+            ports(world, viewer, &Wanted::devices(call)),
+        ),
+        (&Method::GET, ["v2.0", "subnets"]) => {
+            list(world, call, Kind::Subnet, subnets(world, viewer, &Wanted::All))
+        }
+        (&Method::GET, ["v2.0", "networks"]) => {
+            list(world, call, Kind::Network, networks(world, viewer, &Wanted::All))
+        }
+        (&Method::GET, ["v2.0", "ports", id]) => {
+            show(call, Kind::Port, id, &ports(world, viewer, &Wanted::Id(id)))
+        }
+        (&Method::GET, ["v2.0", "subnets", id]) => {
+            show(call, Kind::Subnet, id, &subnets(world, viewer, &Wanted::Id(id)))
+        }
+        (&Method::GET, ["v2.0", "networks", id]) => {
+            show(call, Kind::Network, id, &networks(world, viewer, &Wanted::Id(id)))
+        }
         _ => error(404, "HTTPNotFound", "The resource could not be found."),
+    }
+}
+
+/// What is worth being rendered: thousands of ports are not, for a few servers.
+enum Wanted<'a> {
+    All,
+    Id(&'a str),
+    Devices(HashSet<String>),
+}
+
+impl Wanted<'_> {
+    fn devices(call: &Call) -> Self {
+        let devices: HashSet<String> = call.values("device_id").map(str::to_ascii_lowercase).collect();
+        if devices.is_empty() {
+            Self::All
+        } else {
+            Self::Devices(devices)
+        }
+    }
+
+    fn has(&self, id: &str, device_id: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Id(wanted) => wanted.eq_ignore_ascii_case(id),
+            Self::Devices(wanted) => wanted.contains(&device_id.to_ascii_lowercase()),
+        }
     }
 }
 
@@ -168,8 +211,12 @@ impl Row {
     }
 }
 
-fn ports(world: &World, viewer: &Viewer) -> Vec<Row> {
-    let visible = world.ports.values().filter(|port| viewer.sees_port(world, port));
+fn ports(world: &World, viewer: &Viewer, wanted: &Wanted<'_>) -> Vec<Row> {
+    let asked = world
+        .ports
+        .values()
+        .filter(|port| wanted.has(&port.id, &port.device_id));
+    let visible = asked.filter(|port| viewer.sees_port(world, port));
     visible
         .map(|port| {
             let row = Row::new(&port.id, port_json(port, viewer.is_admin));
@@ -181,21 +228,20 @@ fn ports(world: &World, viewer: &Viewer) -> Vec<Row> {
         .collect()
 }
 
-fn subnets(world: &World, viewer: &Viewer) -> Vec<Row> {
-    let visible = world
-        .subnets
-        .values()
-        .filter(|subnet| viewer.sees_subnet(world, subnet));
+fn subnets(world: &World, viewer: &Viewer, wanted: &Wanted<'_>) -> Vec<Row> {
+    let asked = world.subnets.values().filter(|subnet| wanted.has(&subnet.id, ""));
+    let visible = asked.filter(|subnet| viewer.sees_subnet(world, subnet));
     visible
         .map(|subnet| Row::new(&subnet.id, subnet_json(subnet)))
         .collect()
 }
 
-fn networks(world: &World, viewer: &Viewer) -> Vec<Row> {
-    let visible = world
+fn networks(world: &World, viewer: &Viewer, wanted: &Wanted<'_>) -> Vec<Row> {
+    let asked = world
         .networks
         .values()
-        .filter(|network| viewer.sees_network(network));
+        .filter(|network| wanted.has(&network.id, ""));
+    let visible = asked.filter(|network| viewer.sees_network(network));
     visible
         .map(|network| Row::new(&network.id, network_json(world, network, viewer.is_admin)))
         .collect()

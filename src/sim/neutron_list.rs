@@ -131,11 +131,12 @@ pub(crate) fn list(world: &World, call: &Call, kind: Kind, mut rows: Vec<Row>) -
     rows.retain(|row| matches(call, &row.fields));
     sort(call, &mut rows);
     let size = page_size(limit, world.port_page_max);
-    let marker = call.values("marker").last();
-    let start = match marker.map(|marker| rows.iter().position(|row| row.id == marker)) {
+    let start = match call.values("marker").last() {
         None => 0,
-        Some(Some(position)) => position + 1,
-        Some(None) => return kind.not_found(marker.unwrap_or_default()),
+        Some(marker) => match after(world, kind, &rows, marker) {
+            Some(start) => start,
+            None => return kind.not_found(marker),
+        },
     };
     let page = &rows[start..rows.len().min(start.saturating_add(size.unwrap_or(usize::MAX)))];
     let objects: Vec<Value> = page.iter().map(|row| kind.pick(call, &row.served)).collect();
@@ -147,6 +148,19 @@ pub(crate) fn list(world: &World, call: &Call, kind: Kind, mut rows: Vec<Row>) -
         );
     }
     Answer::json(200, &Value::Object(body)).on_page(start.div_ceil(size.unwrap_or(usize::MAX)) + 1)
+}
+
+/// Where the page after a marker starts. The marker must exist; it need not match
+/// the filters any more.
+fn after(world: &World, kind: Kind, rows: &[Row], marker: &str) -> Option<usize> {
+    let exists = match kind {
+        Kind::Port => world.ports.contains_key(marker),
+        Kind::Subnet => world.subnets.contains_key(marker),
+        Kind::Network => world.networks.contains_key(marker),
+    };
+    let position = rows.iter().position(|row| row.id == marker);
+    let by_order = || exists.then(|| rows.partition_point(|row| row.id.as_str() <= marker));
+    position.map(|position| position + 1).or_else(by_order)
 }
 
 /// The limit that was asked for, if everything in the query is known.

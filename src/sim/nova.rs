@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::exchange::{Answer, Call};
 use super::identity::Token;
 use super::neutron::unauthorized;
-use super::nova_json::server_json;
+use super::nova_json::{Attached, server_json};
 use super::objects::Server;
 use super::service::Operation;
 use super::world::{PageLinks, World};
@@ -178,10 +178,11 @@ fn show(world: &World, call: &Call, token: &Token, id: &str) -> Answer {
     }
     let visible = |server: &&Server| token.is_admin() || token.project() == Some(&server.project_id);
     match world.servers.get(&id.to_ascii_lowercase()).filter(visible) {
-        Some(server) => Answer::json(
-            200,
-            &json!({"server": server_json(world, server, &call.base_url(), token.is_admin())}),
-        ),
+        Some(server) => {
+            let attached = Attached::of(world);
+            let body = server_json(world, &attached, server, &call.base_url(), token.is_admin());
+            Answer::json(200, &json!({"server": body}))
+        }
         None => error(404, "itemNotFound", &format!("Instance {id} could not be found.")),
     }
 }
@@ -214,9 +215,10 @@ fn list(world: &World, call: &Call, token: &Token, is_detail: bool) -> Answer {
         .collect();
     // The newest first.
     found.sort_by_key(|server| std::cmp::Reverse(server.sequence));
+    let attached = Attached::of(world);
     paged(world, call, &found, |server| {
         if is_detail {
-            server_json(world, server, &call.base_url(), token.is_admin())
+            server_json(world, &attached, server, &call.base_url(), token.is_admin())
         } else {
             json!({"id": server.id, "name": server.name})
         }

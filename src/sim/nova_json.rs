@@ -1,5 +1,6 @@
 //! A server as JSON, with every field the recorded ones have (microversion 2.1).
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
@@ -10,13 +11,37 @@ use super::world::World;
 const IMAGE: &str = "9eba0fef-9486-4315-b7f5-a42fdd23e291";
 const FLAVOR: &str = "f6e1ff9a-0746-4f5f-aa50-55fd734a946f";
 
+/// The ports by the server that they are attached to, worked out once a request.
+pub(crate) struct Attached<'a>(HashMap<&'a str, Vec<&'a Port>>);
+
+impl<'a> Attached<'a> {
+    pub fn of(world: &'a World) -> Self {
+        let mut by_server: HashMap<&str, Vec<&Port>> = HashMap::new();
+        for port in world.ports.values() {
+            by_server.entry(&port.device_id).or_default().push(port);
+        }
+        Self(by_server)
+    }
+
+    fn ports(&self, server: &str) -> &[&'a Port] {
+        self.0.get(server).map_or(&[], Vec::as_slice)
+    }
+}
+
 /// Administrators see the host too.
-pub(crate) fn server_json(world: &World, server: &Server, base: &str, is_admin: bool) -> Value {
-    let bookmark = |kind: &str, id: &str| json!({"id": id, "links": [{"rel": "bookmark", "href": format!("{base}/{kind}/{id}")}]});
-    let attached = world.ports.values().filter(|port| port.device_id == server.id);
-    let ports: Vec<&Port> = attached
-        .filter(|port| is_admin || port.project_id == server.project_id)
-        .collect();
+pub(crate) fn server_json(
+    world: &World,
+    attached: &Attached<'_>,
+    server: &Server,
+    base: &str,
+    is_admin: bool,
+) -> Value {
+    let bookmark = |kind: &str, id: &str| {
+        let href = format!("{base}/{kind}/{id}");
+        json!({"id": id, "links": [{"rel": "bookmark", "href": href}]})
+    };
+    let own = |port: &&&Port| is_admin || port.project_id == server.project_id;
+    let ports: Vec<&Port> = attached.ports(&server.id).iter().filter(own).copied().collect();
     let is_active = server.status == "ACTIVE";
     let mut body = json!({
         "id": server.id,

@@ -1,7 +1,6 @@
 //! The state of one simulated cloud, behind one lock.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
@@ -52,6 +51,9 @@ pub(crate) struct World {
     pub front_end: FrontEnd,
     /// The next object's id, if it is not to be a fresh one.
     pub preset_id: Option<String>,
+    /// How many addresses of a subnet were allocated or passed over.
+    last_allocated: BTreeMap<String, usize>,
+    taken: HashSet<String>,
     sequence: u64,
 }
 
@@ -74,6 +76,8 @@ impl World {
             page_links: PageLinks::default(),
             front_end: FrontEnd::default(),
             preset_id: None,
+            last_allocated: BTreeMap::new(),
+            taken: HashSet::new(),
             sequence: 0,
         }
     }
@@ -176,6 +180,7 @@ impl World {
             extra: spec.extra,
             raw: spec.raw,
         };
+        self.note_addresses(&port.fixed_ips);
         for subnet in &spec.allocate {
             port.fixed_ips.extend(self.free_address(subnet));
         }
@@ -183,24 +188,28 @@ impl World {
         id
     }
 
-    /// The lowest address of a subnet that no port has; the first one is the gateway's.
-    fn free_address(&self, subnet_id: &str) -> Option<FixedIp> {
+    /// The next address of a subnet that no port ever had; the first is the gateway's.
+    fn free_address(&mut self, subnet_id: &str) -> Option<FixedIp> {
         let subnet = self.subnets.get(subnet_id)?;
-        let taken: std::collections::BTreeSet<IpAddr> = self
-            .ports
-            .values()
-            .flat_map(|port| &port.fixed_ips)
-            .filter_map(|ip| ip.ip_address.parse().ok())
-            .collect();
-        let free = subnet
-            .cidr
-            .hosts()
-            .skip(1)
-            .find(|address| !taken.contains(address))?;
+        let last = self.last_allocated.get(subnet_id).copied();
+        let mut hosts = subnet.cidr.hosts().skip(1).skip(last.unwrap_or(0));
+        let mut index = last.unwrap_or(0);
+        let address = hosts.find_map(|address| {
+            index += 1;
+            let text = address.to_string();
+            (!self.taken.contains(&text)).then_some(text)
+        })?;
+        self.last_allocated.insert(subnet_id.into(), index);
         Some(FixedIp {
             subnet_id: subnet_id.into(),
-            ip_address: free.to_string(),
+            ip_address: address,
         })
+    }
+
+    /// Addresses that were given to a port are not allocated to another.
+    pub fn note_addresses(&mut self, fixed_ips: &[FixedIp]) {
+        self.taken
+            .extend(fixed_ips.iter().map(|ip| ip.ip_address.clone()));
     }
 
     /// As Nova does: its own ports go, those made before stay DOWN and unbound.
