@@ -1,2 +1,13 @@
-//! placeholder
+//! multinic-operator: adapters and entry points round the supervision tree of `multinic-actors`.
+
+pub mod http;
+pub mod kube;
+pub mod openstack;
+pub mod secrets;
+pub mod settings;
 pub mod sim;
+pub mod source_dir;
+pub mod store;
+pub mod telemetry;
+pub mod upstream;
+pub mod viola;

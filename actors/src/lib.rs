@@ -1,1 +1,9 @@
-//! placeholder
+//! The supervision tree of multinic-operator and its pure domain.
+//!
+//! This crate knows no HTTP, no Kubernetes and no files. Everything it needs from outside stands as a
+//! trait in [`boundary`]; every decision is a pure function in [`domain`]; the actors execute what those
+//! functions decide, and [`supervision`] keeps them alive.
+
+pub mod boundary;
+pub mod domain;
+pub mod supervision;

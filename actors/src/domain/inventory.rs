@@ -1,0 +1,294 @@
+//! The inventory: what was delivered, and what must survive a restart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::config::RemovalPolicy;
+use super::ids::{ConfigId, ConfigName, Mac, NodeName, PortId, ProviderId, VmId};
+use super::node::{ConfigHash, NodeConfig};
+use super::status::DownPortRetry;
+
+/// Key of a record: node names are unique within one delivery target.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordKey {
+    /// The delivery target.
+    pub provider: ProviderId,
+    /// The node.
+    pub node: NodeName,
+}
+
+/// A delivered node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// The delivery target.
+    pub provider_id: ProviderId,
+    /// The node.
+    pub node_name: NodeName,
+    /// The VM.
+    pub instance_id: VmId,
+    /// What was delivered.
+    pub config: Arc<NodeConfig>,
+    /// Its hash.
+    pub last_config_hash: ConfigHash,
+    /// When a change of it was last delivered.
+    pub updated_at: Timestamp,
+    /// Whose node it is; missing in the previous operator's files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+}
+
+impl Record {
+    /// Its key.
+    pub fn key(&self) -> RecordKey {
+        RecordKey {
+            provider: self.provider_id.clone(),
+            node: self.node_name.clone(),
+        }
+    }
+}
+
+/// Which config owns a node, with what decides between two: the older object wins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The config.
+    #[serde(flatten)]
+    pub id: ConfigId,
+    /// When the object was created.
+    pub created: Timestamp,
+}
+
+/// An index that a port holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Held {
+    /// 0…9.
+    pub index: u8,
+    /// The port; missing where only the MAC is known (records of the previous operator).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<PortId>,
+    /// The port's MAC.
+    pub mac: Mac,
+}
+
+/// What is kept per config, beside the records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigState {
+    /// Which object.
+    #[serde(flatten)]
+    pub name: ConfigName,
+    /// Which life of it this was last written for.
+    pub uid: Arc<str>,
+    /// When the object was first seen, where nothing else tells (configs from a folder).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_seen: Option<Timestamp>,
+    /// What becomes of its records when the object goes, even while nobody is looking.
+    #[serde(default)]
+    pub removal_policy: RemovalPolicy,
+    /// Index allocations per VM.
+    #[serde(default)]
+    pub allocations: BTreeMap<VmId, Vec<Held>>,
+    /// The DOWN-port retry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down_port_retry: Option<DownPortRetry>,
+}
+
+/// The whole inventory at one moment. Cheap to clone: the records are shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Delivered nodes.
+    pub records: BTreeMap<RecordKey, Arc<Record>>,
+    /// What is kept per config.
+    pub configs: BTreeMap<ConfigName, Arc<ConfigState>>,
+}
+
+/// Something that happened and must be remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Indices were allocated, nodes claimed; comes before the first POST that uses them.
+    Allocated {
+        /// The config.
+        owner: Owner,
+        /// Its removal policy.
+        removal_policy: RemovalPolicy,
+        /// The allocations of the VMs that were looked at.
+        allocations: BTreeMap<VmId, Vec<Held>>,
+        /// Where it delivers.
+        provider: ProviderId,
+        /// Nodes that are the config's, for records that do not say so yet.
+        nodes: Vec<NodeName>,
+    },
+    /// Nodes were taken by the receiver.
+    Delivered {
+        /// The config.
+        owner: Owner,
+        /// Where.
+        provider: ProviderId,
+        /// What they have now.
+        nodes: Vec<Arc<NodeConfig>>,
+        /// When.
+        at: Timestamp,
+    },
+    /// The DOWN-port retry of a config.
+    DownPorts {
+        /// The config.
+        owner: Owner,
+        /// Its state; `None` when no port is DOWN.
+        retry: Option<DownPortRetry>,
+    },
+    /// A config was seen for the first time.
+    FirstSeen {
+        /// The config.
+        owner: Owner,
+    },
+    /// The config's records of VMs other than these go (`removalPolicy: Prune`).
+    Pruned {
+        /// The config.
+        name: ConfigName,
+        /// The VMs that stay.
+        keep: std::collections::BTreeSet<VmId>,
+    },
+}
+
+/// Applies one event. Equal content changes nothing, so that a re-send leaves `updated_at` as it is.
+///
+/// Returns whether anything changed.
+pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
+    match event {
+        Event::Allocated {
+            owner,
+            removal_policy,
+            allocations,
+            provider,
+            nodes,
+        } => {
+            let mut changed = with_config(snapshot, owner, |state| {
+                state.removal_policy = *removal_policy;
+                for (vm, held) in allocations {
+                    state.allocations.insert(vm.clone(), held.clone());
+                }
+                state.allocations.retain(|_, held| !held.is_empty());
+            });
+            for node in nodes {
+                changed |= adopt(snapshot, provider, node, owner);
+            }
+            changed
+        }
+        Event::Delivered {
+            owner,
+            provider,
+            nodes,
+            at,
+        } => {
+            let deliver = |changed, node| deliver(snapshot, owner, provider, node, *at) || changed;
+            nodes.iter().fold(false, deliver)
+        }
+        Event::DownPorts { owner, retry } => {
+            with_config(snapshot, owner, |state| state.down_port_retry.clone_from(retry))
+        }
+        Event::FirstSeen { owner } => with_config(snapshot, owner, |state| {
+            state.first_seen.get_or_insert(owner.created);
+        }),
+        Event::Pruned { name, keep } => prune(snapshot, name, keep),
+    }
+}
+
+fn with_config(snapshot: &mut Snapshot, owner: &Owner, edit: impl FnOnce(&mut ConfigState)) -> bool {
+    let name = &owner.id.name;
+    let before = snapshot.configs.get(name);
+    let mut state = before.map_or_else(|| ConfigState::new(owner), |state| ConfigState::clone(state));
+    state.uid = owner.id.uid.clone();
+    edit(&mut state);
+    if before.is_some_and(|before| **before == state) {
+        return false;
+    }
+    snapshot.configs.insert(name.clone(), Arc::new(state));
+    true
+}
+
+impl ConfigState {
+    /// A config of which nothing is known yet.
+    pub fn new(owner: &Owner) -> Self {
+        Self {
+            name: owner.id.name.clone(),
+            uid: owner.id.uid.clone(),
+            first_seen: None,
+            removal_policy: RemovalPolicy::default(),
+            allocations: BTreeMap::new(),
+            down_port_retry: None,
+        }
+    }
+}
+
+fn adopt(snapshot: &mut Snapshot, provider: &ProviderId, node: &NodeName, owner: &Owner) -> bool {
+    let key = RecordKey {
+        provider: provider.clone(),
+        node: node.clone(),
+    };
+    let Some(record) = snapshot.records.get_mut(&key) else {
+        return false;
+    };
+    if record.owner.as_ref() == Some(owner) {
+        return false;
+    }
+    *record = Arc::new(Record {
+        owner: Some(owner.clone()),
+        ..Record::clone(record)
+    });
+    true
+}
+
+fn deliver(
+    snapshot: &mut Snapshot,
+    owner: &Owner,
+    provider: &ProviderId,
+    node: &Arc<NodeConfig>,
+    at: Timestamp,
+) -> bool {
+    let key = RecordKey {
+        provider: provider.clone(),
+        node: node.node_name.clone(),
+    };
+    if snapshot
+        .records
+        .get(&key)
+        .is_some_and(|record| record.config.is_same(node))
+    {
+        return adopt(snapshot, provider, &node.node_name, owner);
+    }
+    // A VM that was renamed moves its record.
+    snapshot.records.retain(|other, record| {
+        other == &key || &other.provider != provider || record.instance_id != node.instance_id
+    });
+    let record = Record {
+        provider_id: provider.clone(),
+        node_name: node.node_name.clone(),
+        instance_id: node.instance_id.clone(),
+        config: Arc::clone(node),
+        last_config_hash: node.hash(),
+        updated_at: at,
+        owner: Some(owner.clone()),
+    };
+    snapshot.records.insert(key, Arc::new(record));
+    true
+}
+
+fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &std::collections::BTreeSet<VmId>) -> bool {
+    let before = (snapshot.records.len(), snapshot.configs.get(name).cloned());
+    snapshot.records.retain(|_, record| {
+        let is_own = record.owner.as_ref().is_some_and(|owner| &owner.id.name == name);
+        !is_own || keep.contains(&record.instance_id)
+    });
+    if keep.is_empty() {
+        snapshot.configs.remove(name);
+    } else if let Some(state) = snapshot.configs.get_mut(name) {
+        let mut pruned = ConfigState::clone(state);
+        pruned.allocations.retain(|vm, _| keep.contains(vm));
+        *state = Arc::new(pruned);
+    }
+    before != (snapshot.records.len(), snapshot.configs.get(name).cloned())
+}

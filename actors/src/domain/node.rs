@@ -1,0 +1,182 @@
+//! What is delivered: a node's interface list, and the hash that tells whether it changed.
+
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::ids::{Mac, NetworkId, NodeName, PortId, SubnetId, VmId};
+
+/// How many interfaces a node can have: `multinic0` … `multinic9`.
+pub const MAX_INTERFACES: usize = 10;
+
+/// The MTU values that the node agent takes; it reads others as an order to tear the NIC down.
+pub const MTU_RANGE: std::ops::RangeInclusive<i64> = 68..=9000;
+
+/// One interface of a node. The six fields of the wire, and beside them where it came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Interface {
+    /// 0…9. Missing in the previous operator's files when it is 0.
+    #[serde(default)]
+    pub id: u8,
+    /// `multinic{id}`.
+    pub name: String,
+    /// The MAC by which the agent finds the NIC.
+    pub mac_address: Mac,
+    /// The IPv4 address.
+    pub address: Ipv4Addr,
+    /// The subnet's range.
+    pub cidr: Ipv4Net,
+    /// The network's MTU in bytes.
+    pub mtu: u16,
+    /// The Neutron port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port_id: Option<PortId>,
+    /// The Nova server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<VmId>,
+    /// The Neutron network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_id: Option<NetworkId>,
+    /// The Neutron subnet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subnet_id: Option<SubnetId>,
+}
+
+impl Interface {
+    /// `multinic{id}`.
+    pub fn name_of(id: u8) -> String {
+        format!("multinic{id}")
+    }
+
+    /// The fields that the agent sees: what makes two interfaces the same.
+    fn essence(&self) -> (u8, &str, Mac, Ipv4Addr, Ipv4Net, u16) {
+        (
+            self.id,
+            &self.name,
+            self.mac_address,
+            self.address,
+            self.cidr,
+            self.mtu,
+        )
+    }
+}
+
+/// A node's interface list, as POSTed and recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeConfig {
+    /// The Kubernetes node's name.
+    pub node_name: NodeName,
+    /// The Nova server's UUID.
+    pub instance_id: VmId,
+    /// The interfaces in the order of their ids.
+    pub interfaces: Vec<Interface>,
+}
+
+/// First 16 hex digits of the SHA-256 of a node's canonical JSON.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ConfigHash(String);
+
+impl ConfigHash {
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for ConfigHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl NodeConfig {
+    /// The hash over the three node fields and the six interface fields: keys sorted, no spaces, UTF-8.
+    pub fn hash(&self) -> ConfigHash {
+        // The structs below list their fields in alphabetical order: that is the canonical order.
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct CanonicalInterface<'a> {
+            address: Ipv4Addr,
+            cidr: Ipv4Net,
+            id: u8,
+            mac_address: Mac,
+            mtu: u16,
+            name: &'a str,
+        }
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct CanonicalNode<'a> {
+            instance_id: &'a VmId,
+            interfaces: Vec<CanonicalInterface<'a>>,
+            node_name: &'a NodeName,
+        }
+        let interfaces = self.interfaces.iter().map(|i| CanonicalInterface {
+            address: i.address,
+            cidr: i.cidr,
+            id: i.id,
+            mac_address: i.mac_address,
+            mtu: i.mtu,
+            name: &i.name,
+        });
+        let canonical = CanonicalNode {
+            instance_id: &self.instance_id,
+            interfaces: interfaces.collect(),
+            node_name: &self.node_name,
+        };
+        let json = serde_json::to_vec(&canonical).unwrap_or_default();
+        let digest = Sha256::digest(json);
+        ConfigHash(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Whether the agent would see no difference: port, device, network and subnet ids do not count.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.node_name == other.node_name
+            && self.instance_id == other.instance_id
+            && self.interfaces.len() == other.interfaces.len()
+            && self
+                .interfaces
+                .iter()
+                .zip(&other.interfaces)
+                .all(|(a, b)| a.essence() == b.essence())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manager() -> NodeConfig {
+        serde_json::from_value(serde_json::json!({
+            "nodeName": "manager01",
+            "instanceId": "08186d75-754e-449c-b210-c0ea822727a7",
+            "interfaces": [{
+                "name": "multinic0", "macAddress": "FA:16:3e:aa:bb:cc",
+                "address": "10.0.0.10", "cidr": "10.0.0.0/24", "mtu": 1450, "portId": "p1",
+            }],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_hash_is_the_documented_one() {
+        assert_eq!(manager().hash().as_str(), "78b8d8d70eaec80d");
+    }
+
+    #[test]
+    fn where_an_interface_came_from_is_not_part_of_the_hash() {
+        let mut other = manager();
+        other.interfaces[0].port_id = None;
+        assert_eq!(other.hash(), manager().hash());
+        assert!(other.is_same(&manager()));
+    }
+
+    #[test]
+    fn id_zero_is_always_written() {
+        assert!(serde_json::to_string(&manager()).unwrap().contains(r#""id":0"#));
+    }
+}

@@ -1,0 +1,133 @@
+//! The state of one config as people see it: in the object's status, over REST, in metrics.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::ids::{ConfigId, NodeName, VmId};
+use super::port::{PortVerdict, Verdict};
+use super::reason::{Reason, SkipReason};
+
+/// How many skipped VMs, failed nodes and pending changes a status lists.
+pub const MAX_LISTED: usize = 20;
+/// How long a message in a status may be, in bytes.
+pub const MAX_MESSAGE: usize = 1024;
+
+/// Everything there is to say about a config now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigStatus {
+    /// Which object.
+    #[serde(flatten)]
+    pub id: ConfigId,
+    /// The generation of the spec that was really processed.
+    pub observed_generation: i64,
+    /// The `Ready` condition: true, false, or null while unknown.
+    pub ready: Option<bool>,
+    /// Its reason.
+    pub reason: Reason,
+    /// Its message: stable text.
+    pub message: String,
+    /// The `Degraded` condition.
+    pub degraded: Degraded,
+    /// The object says `paused`.
+    pub paused: bool,
+    /// The last round that succeeded and whose changes are delivered.
+    pub last_synced_at: Option<Timestamp>,
+    /// The last error, kept until the next success.
+    pub last_error: Option<String>,
+    /// The DOWN-port retry, while one is under way.
+    pub down_port_retry: Option<DownPortRetry>,
+    /// How many nodes are where.
+    pub nodes: NodeCounts,
+    /// VMs that are left out, at most [`MAX_LISTED`].
+    pub skipped: Vec<SkippedVm>,
+    /// Changes that wait for an approval or are only observed, at most [`MAX_LISTED`].
+    pub pending_changes: Vec<PendingChange>,
+    /// How many ports have which verdict.
+    pub ports: BTreeMap<Verdict, u32>,
+    /// What was decided per VM in the last round that got so far.
+    pub vms: Vec<VmReport>,
+    /// When the next poll is due. REST only.
+    pub next_poll_at: Option<Timestamp>,
+    /// When the last poll began. REST only.
+    pub last_poll_at: Option<Timestamp>,
+    /// The last error with its request id and the next try. REST and log only.
+    pub last_error_detail: Option<String>,
+    /// When the session's token ends.
+    pub token_expires_at: Option<Timestamp>,
+}
+
+/// The `Degraded` condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Degraded {
+    /// Nothing is wrong.
+    Healthy,
+    /// Some VMs are skipped.
+    PartiallySynced,
+    /// Ready is false.
+    Error,
+}
+
+/// The state of the DOWN-port retry, as in the object's status and the inventory file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DownPortRetry {
+    /// Over the sorted ids of the DOWN ports.
+    pub hash: String,
+    /// When the last re-send was answered.
+    pub last_attempt: Option<Timestamp>,
+    /// How many re-sends went at the fast interval.
+    pub fast_attempts: u32,
+}
+
+/// How many nodes are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeCounts {
+    /// VMs with at least one selected interface.
+    pub desired: u32,
+    /// Of these, how many are delivered as desired.
+    pub delivered: u32,
+    /// VMs that are left out.
+    pub skipped: u32,
+}
+
+/// A VM that is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SkippedVm {
+    /// The VM.
+    pub vm: VmId,
+    /// Why.
+    pub reason: SkipReason,
+    /// What to do about it.
+    pub message: String,
+}
+
+/// A change that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingChange {
+    /// The node.
+    pub node: NodeName,
+    /// What the approval annotation must hold.
+    pub change_id: String,
+    /// `rename fa:16:… multinic0 → multinic1; remove …`.
+    pub what: String,
+}
+
+/// What was decided for one VM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VmReport {
+    /// The VM.
+    pub vm: VmId,
+    /// Its node, when known.
+    pub node: Option<NodeName>,
+    /// Why it is left out, if it is.
+    pub skipped: Option<SkipReason>,
+    /// Its ports and their verdicts.
+    pub ports: Vec<PortVerdict>,
+}

@@ -1,0 +1,1 @@
+//! The Kubernetes side: the `OpenstackConfig` types and how they become a validated config.

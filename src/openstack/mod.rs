@@ -1,0 +1,1 @@
+//! Contrabass, Keystone, Neutron and Nova behind one `Cloud`.

@@ -1,0 +1,1 @@
+//! `OpenstackConfig` and `Secret` objects from a folder.

@@ -1,0 +1,1 @@
+//! One HTTP layer for every service we call: pooled clients, deadlines, size caps, limits, error texts.

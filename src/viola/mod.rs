@@ -1,0 +1,1 @@
+//! The Viola API: the client, and (later) the stand-in server.
