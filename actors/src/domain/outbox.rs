@@ -303,6 +303,13 @@ impl Outbox {
             .collect()
     }
 
+    /// Flight `id` did not leave after all.
+    pub fn abandon(&mut self, id: u64) {
+        if let Some(Flight { probe: Some(probe), .. }) = self.flight.take_if(|flight| flight.id == id) {
+            self.probes.push_front(probe);
+        }
+    }
+
     fn depart(&mut self, nodes: Vec<Arc<NodeConfig>>, probe: Option<Probe>) -> Next {
         self.flights += 1;
         let id = self.flights;
