@@ -22,7 +22,9 @@ use crate::domain::config::Config;
 use crate::domain::down_port;
 use crate::domain::ids::{NodeName, VmId};
 use crate::domain::inventory::{Event, Owner, RecordKey};
+use crate::domain::node::NodeConfig;
 use crate::domain::outbox::{Finished, Next, Outbox};
+use crate::domain::post::PostFailure;
 use crate::domain::progress::{DeliveryReport, RoundReport};
 use crate::domain::settle::{self, Settled, settle};
 use crate::domain::status::{DownPortRetry, VmReport};
@@ -193,10 +195,19 @@ impl Actor for Viola {
         Ok(state)
     }
 
-    async fn handle(&self, _me: ViolaRef, msg: ViolaMsg, state: &mut State) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        _me: ViolaRef,
+        msg: ViolaMsg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
         state.node.fault_point(Hook::Handle(msg.word())).await?;
         match msg {
-            ViolaMsg::Round { round, expected, config } => self.round(state, round, expected, config),
+            ViolaMsg::Round {
+                round,
+                expected,
+                config,
+            } => self.round(state, round, expected, config),
             ViolaMsg::Decided { round, decision } => self.decided(state, round, *decision),
             ViolaMsg::Apply(config) => self.apply(state, config),
             ViolaMsg::PostDone(ticket, result) => self.post_done(state, ticket, result),
@@ -233,14 +244,23 @@ impl Actor for Viola {
 impl Viola {
     fn round(&self, state: &mut State, round: u64, expected: BTreeSet<VmId>, config: Arc<Config>) {
         self.take_config(state, config);
-        state.gathering = Some(Gathering { round, missing: expected });
-        if state.gathering.as_ref().is_some_and(|gathering| gathering.missing.is_empty()) {
+        state.gathering = Some(Gathering {
+            round,
+            missing: expected,
+        });
+        if state
+            .gathering
+            .as_ref()
+            .is_some_and(|gathering| gathering.missing.is_empty())
+        {
             self.settle(state);
         }
     }
 
     fn decided(&self, state: &mut State, round: u64, decision: Decision) {
-        let Some(gathering) = &mut state.gathering else { return };
+        let Some(gathering) = &mut state.gathering else {
+            return;
+        };
         // A late decision of an earlier round, or a second one for the same VM.
         if gathering.round != round || !gathering.missing.remove(&decision.vm) {
             return;
@@ -259,11 +279,14 @@ impl Viola {
 
     fn take_config(&self, state: &mut State, config: Arc<Config>) {
         let before = std::mem::replace(&mut state.config, config);
-        let config = &state.config;
+        let config = Arc::clone(&state.config);
         if before.provider != config.provider {
-            state.outbox = Outbox::new(config.polling.slow, self.seed_of(config), now());
-        } else if before.viola_endpoint != config.viola_endpoint || before.polling.slow != config.polling.slow {
-            state.outbox.start_over(config.polling.slow, self.seed_of(config), now());
+            state.outbox = Outbox::new(config.polling.slow, self.seed_of(&config), now());
+        } else if before.viola_endpoint != config.viola_endpoint || before.polling.slow != config.polling.slow
+        {
+            state
+                .outbox
+                .start_over(config.polling.slow, self.seed_of(&config), now());
             state.outbox.want(&state.settled.wanted);
         }
         if before.polling.resync != config.polling.resync {
@@ -283,17 +306,25 @@ impl Viola {
 
     /// All decisions are in: settle who gets what, remember allocations, tell the config, send.
     fn settle(&self, state: &mut State) {
-        let Some(gathering) = state.gathering.take() else { return };
+        let Some(gathering) = state.gathering.take() else {
+            return;
+        };
         self.learn(state);
         let config = Arc::clone(&state.config);
         let owner = owner_of(&config);
         let mut lost = Vec::new();
         let mut claim = |node: &NodeName, vm: &VmId| {
-            let key = RecordKey { provider: config.provider.clone(), node: node.clone() };
+            let key = RecordKey {
+                provider: config.provider.clone(),
+                node: node.clone(),
+            };
             match self.claims.claim(&key, &owner, vm) {
                 Claimed::Granted => Ok(()),
                 Claimed::TakenOver(loser) => {
-                    tracing::warn!("{}: node {node} taken over from the younger {loser}", config.id.name);
+                    tracing::warn!(
+                        "{}: node {node} taken over from the younger {loser}",
+                        config.id.name
+                    );
                     Ok(())
                 }
                 Claimed::Refused(other) => {
@@ -307,7 +338,9 @@ impl Viola {
             settle::Context {
                 policy: config.change_policy,
                 approvals: &config.approvals,
-                history: &Delivered { outbox: &state.outbox },
+                history: &Delivered {
+                    outbox: &state.outbox,
+                },
                 empty_before: &state.empty_before,
                 claim: &mut claim,
             },
@@ -333,7 +366,10 @@ impl Viola {
         for (vm, decision) in &state.decisions {
             let of_vm = self.inventory.record_of_vm(provider, vm);
             let at_node = decision.node.as_ref().and_then(|node| {
-                self.inventory.record_at(&RecordKey { provider: provider.clone(), node: node.clone() })
+                self.inventory.record_at(&RecordKey {
+                    provider: provider.clone(),
+                    node: node.clone(),
+                })
             });
             for record in of_vm.into_iter().chain(at_node) {
                 state.outbox.learn(Arc::clone(&record.config));
@@ -365,19 +401,26 @@ impl Viola {
             .decisions
             .iter()
             .filter(|(vm, decision)| {
-                let before = known.and_then(|known| known.get(*vm)).map_or(&[][..], Vec::as_slice);
+                let before = known
+                    .and_then(|known| known.get(*vm))
+                    .map_or(&[][..], Vec::as_slice);
                 !matches!(decision.outcome, Outcome::Skipped { .. }) && before != decision.held
             })
             .map(|(vm, decision)| (vm.clone(), decision.held.clone()))
             .collect();
         let is_foreign = |name: &&NodeName| {
-            let key = RecordKey { provider: config.provider.clone(), node: (*name).clone() };
-            self.inventory.record_at(&key).is_some_and(|record| record.owner.as_ref() != Some(owner))
+            let key = RecordKey {
+                provider: config.provider.clone(),
+                node: (*name).clone(),
+            };
+            self.inventory
+                .record_at(&key)
+                .is_some_and(|record| record.owner.as_ref() != Some(owner))
         };
         let nodes: Vec<_> = state.settled.desired.keys().filter(is_foreign).cloned().collect();
-        let is_same_policy = kept.as_ref().is_some_and(|kept| {
-            kept.removal_policy == config.removal_policy && kept.uid == config.id.uid
-        });
+        let is_same_policy = kept
+            .as_ref()
+            .is_some_and(|kept| kept.removal_policy == config.removal_policy && kept.uid == config.id.uid);
         if allocations.is_empty() && nodes.is_empty() && is_same_policy {
             return;
         }
@@ -392,7 +435,14 @@ impl Viola {
     }
 
     fn observe_down_ports(&self, state: &mut State) {
-        let down: BTreeSet<_> = state.settled.wanted.values().flat_map(|wanted| wanted.down.clone()).collect();
+        let down: BTreeSet<_> = state
+            .settled
+            .wanted
+            .values()
+            .flat_map(|wanted| wanted.down.clone())
+            .collect();
+        let has_down = |name: &NodeName| state.settled.wanted.get(name).is_some_and(|w| !w.down.is_empty());
+        state.down_sent.retain(has_down);
         let before = state.down_retry.take();
         state.down_retry = down_port::observe(before.clone(), &down, self.clock.now());
         if state.down_retry != before {
@@ -402,7 +452,10 @@ impl Viola {
     }
 
     fn remember_down_ports(&self, state: &mut State) {
-        let event = Event::DownPorts { owner: owner_of(&state.config), retry: state.down_retry.clone() };
+        let event = Event::DownPorts {
+            owner: owner_of(&state.config),
+            retry: state.down_retry.clone(),
+        };
         self.remember(state, event, false);
     }
 
@@ -431,7 +484,9 @@ impl Viola {
             .collect();
         if nodes.is_empty() {
             // Their first delivery is still under way: that is no re-send.
-            state.down_timer.arm(state.down_rule().fast, &state.me, ViolaMsg::DownDue);
+            state
+                .down_timer
+                .arm(state.down_rule().fast, &state.me, ViolaMsg::DownDue);
             return;
         }
         nodes.iter().for_each(|node| state.outbox.resend(node));
@@ -483,10 +538,11 @@ impl Viola {
         }
     }
 
-    fn depart(&self, state: &mut State, id: u64, nodes: Vec<Arc<crate::domain::node::NodeConfig>>) {
+    fn depart(&self, state: &mut State, id: u64, nodes: Vec<Arc<NodeConfig>>) {
         state.node.set_phase("posting");
         let (delivery, config) = (Arc::clone(&self.delivery), Arc::clone(&state.config));
-        let answer: BoxFuture<'static, PostResult> = async move { delivery.post(config, nodes).await }.boxed();
+        let answer: BoxFuture<'static, PostResult> =
+            async move { delivery.post(config, nodes).await }.boxed();
         let answer = answer.shared();
         state.post.start(&state.me, answer.clone(), ViolaMsg::PostDone);
         state.flight = Some(Flight { id, answer });
@@ -500,7 +556,7 @@ impl Viola {
         self.claims.end_post(&state.config.id.name);
         let answer = result.unwrap_or_else(|panicked| {
             Err(PostError {
-                failure: crate::domain::post::PostFailure::UnknownOutcome,
+                failure: PostFailure::UnknownOutcome,
                 message: format!("the POST failed inside: {panicked}"),
                 retry_after: None,
             })
@@ -520,11 +576,19 @@ impl Viola {
         if finished.accepted.is_empty() {
             return;
         }
-        state.changes += finished.accepted.iter().filter(|accepted| accepted.is_change).count() as u64;
+        state.changes += finished
+            .accepted
+            .iter()
+            .filter(|accepted| accepted.is_change)
+            .count() as u64;
         let event = Event::Delivered {
             owner: owner_of(&state.config),
             provider: state.config.provider.clone(),
-            nodes: finished.accepted.iter().map(|accepted| Arc::clone(&accepted.node)).collect(),
+            nodes: finished
+                .accepted
+                .iter()
+                .map(|accepted| Arc::clone(&accepted.node))
+                .collect(),
             at: self.clock.now(),
         };
         self.remember(state, event, false);
@@ -539,7 +603,9 @@ impl Viola {
             state.down_sent.remove(&accepted.node.node_name);
         }
         let refused: BTreeSet<_> = state.outbox.refused().map(|(name, ..)| name.clone()).collect();
-        state.down_sent.retain(|name| state.settled.wanted.contains_key(name) && !refused.contains(name));
+        state
+            .down_sent
+            .retain(|name| state.settled.wanted.contains_key(name) && !refused.contains(name));
         if !state.down_sent.is_empty() {
             return;
         }
@@ -556,7 +622,9 @@ impl Viola {
         let number = state.ledger.add(event, holds_back_posts);
         self.send_event(state, number);
         if !state.ledger_timer.is_armed() {
-            state.ledger_timer.arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
+            state
+                .ledger_timer
+                .arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
         }
     }
 
@@ -574,7 +642,9 @@ impl Viola {
         let numbers: Vec<_> = state.ledger.numbers().collect();
         numbers.iter().for_each(|number| self.send_event(state, *number));
         if !numbers.is_empty() {
-            state.ledger_timer.arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
+            state
+                .ledger_timer
+                .arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
         }
     }
 
@@ -592,7 +662,9 @@ impl Viola {
         let report = state.delivery_report();
         if report != state.last_report {
             state.last_report = report.clone();
-            let _ = state.owner.send_message(ConfigMsg::DeliveryChanged(Box::new(report)));
+            let _ = state
+                .owner
+                .send_message(ConfigMsg::DeliveryChanged(Box::new(report)));
         }
     }
 }
@@ -615,7 +687,10 @@ impl State {
     }
 
     fn note_empty(&mut self) {
-        let empty = self.decisions.iter().filter(|(_, decision)| matches!(decision.outcome, Outcome::Empty));
+        let empty = self
+            .decisions
+            .iter()
+            .filter(|(_, decision)| matches!(decision.outcome, Outcome::Empty));
         self.empty_before = empty.map(|(vm, _)| vm.clone()).collect();
     }
 
@@ -638,9 +713,10 @@ impl State {
 
     fn delivery_report(&self) -> DeliveryReport {
         let unkept = self.ledger.nodes();
-        let has = |name: &NodeName, node| self.outbox.delivered_at(name).is_some_and(|has| has.is_same(node));
-        let is_delivered =
-            |(name, node): &(&NodeName, &Arc<_>)| has(name, node) && !unkept.contains(*name);
+        let is_delivered = |(name, node): &(&NodeName, &Arc<NodeConfig>)| {
+            let has = self.outbox.delivered_at(name);
+            has.is_some_and(|has| has.is_same(node)) && !unkept.contains(*name)
+        };
         DeliveryReport {
             delivered: self.settled.desired.iter().filter(is_delivered).count() as u32,
             outstanding: (self.outbox.outstanding().count() + unkept.len()) as u32,
@@ -660,17 +736,31 @@ impl State {
 /// Nodes of which a port was DOWN and is wanted still, but not DOWN any more.
 fn came_up(before: &Settled, after: &Settled) -> Vec<NodeName> {
     let is_up = |(name, wanted): &(&NodeName, &settle::Wanted)| {
-        let Some(old) = before.wanted.get(*name) else { return false };
+        let Some(old) = before.wanted.get(*name) else {
+            return false;
+        };
         old.down.iter().any(|port| {
-            let is_wanted = wanted.node.interfaces.iter().any(|i| i.port_id.as_ref() == Some(port));
+            let is_wanted = wanted
+                .node
+                .interfaces
+                .iter()
+                .any(|i| i.port_id.as_ref() == Some(port));
             is_wanted && !wanted.down.contains(port)
         })
     };
-    after.wanted.iter().filter(is_up).map(|(name, _)| name.clone()).collect()
+    after
+        .wanted
+        .iter()
+        .filter(is_up)
+        .map(|(name, _)| name.clone())
+        .collect()
 }
 
 fn owner_of(config: &Config) -> Owner {
-    Owner { id: config.id.clone(), created: config.created }
+    Owner {
+        id: config.id.clone(),
+        created: config.created,
+    }
 }
 
 fn now() -> std::time::Instant {
