@@ -1,5 +1,7 @@
 //! Inventory files of the previous operator, and of this one for the previous operator.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
