@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use multinic_actors::boundary::Store;
-use multinic_actors::domain::ids::NodeName;
+use multinic_actors::domain::ids::{ConfigName, NodeName};
 use multinic_actors::domain::inventory::{Record, RecordKey, Snapshot};
 use multinic_operator::store::{JsonFileStore, MemoryStore, decode, encode, read};
 use serde_json::Value;
@@ -149,10 +149,10 @@ fn configs_owners_and_allocations_come_back() {
             "owner": {"namespace": "ns", "name": "a", "uid": "u", "created": "2026-01-01T00:00:00Z"},
         }],
         "configs": [
-            {"namespace": "ns", "name": "a", "uid": "u", "policy": "Approve", "firstSeen": "2026-01-01T00:00:00Z",
+            {"namespace": "ns", "name": "a", "uid": "u", "removalPolicy": "Prune", "firstSeen": "2026-01-01T00:00:00Z",
              "allocations": {"i": [{"index": 3, "mac": "fa:16:3e:00:00:01"}]},
              "downPortRetry": {"hash": "ab", "lastAttempt": null, "fastAttempts": 2}},
-            {"namespace": "ns", "name": "b", "uid": "u", "policy": "SomethingNewer"},
+            {"namespace": "ns", "name": "b", "uid": "u", "removalPolicy": "SomethingNewer"},
         ],
     });
     let loaded = decode(file.to_string().as_bytes()).unwrap();

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use multinic_actors::boundary::Loaded;
+use multinic_actors::domain::ids::ConfigName;
 use multinic_actors::domain::inventory::{ConfigState, Foreign, Record, RecordKey, Snapshot};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -200,7 +201,11 @@ impl Serialize for Configs<'_> {
             list.serialize_element(state.as_ref())?;
         }
         for value in &self.0.foreign.configs {
-            list.serialize_element(value)?;
+            let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+            let name = ConfigName::new(text("namespace"), text("name"));
+            if !self.0.configs.contains_key(&name) {
+                list.serialize_element(value)?;
+            }
         }
         list.end()
     }

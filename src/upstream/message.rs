@@ -97,7 +97,7 @@ fn without_markup(text: &str) -> String {
 }
 
 /// One line, without what differs from one time to the next or must not be shown.
-fn tidy(text: &str) -> String {
+pub(crate) fn tidy(text: &str) -> String {
     let mut line = String::new();
     for word in text.split_whitespace().filter(|word| !is_request_id(word)) {
         if !line.is_empty() {

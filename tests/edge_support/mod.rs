@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, dead_code)] // each test binary uses its part
 
+pub mod viola;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +37,10 @@ impl Server {
             stop,
             task: Some(task),
         }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     pub async fn get(&self, path: &str) -> Answer {
