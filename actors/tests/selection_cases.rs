@@ -1,5 +1,7 @@
 //! Every worked example of `tests/fixtures/selection.yaml`, against the pure domain.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

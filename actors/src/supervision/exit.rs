@@ -7,6 +7,9 @@ use ractor::{ActorProcessingErr, SpawnErr, SupervisionEvent};
 
 use crate::domain::restart::ExitCause;
 
+/// The reason that ractor gives for a kill.
+const KILLED: &str = "killed";
+
 /// A child ended, or did not start, and what its slot has done about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildExit {
@@ -73,15 +76,16 @@ impl Suspect {
 pub(super) fn read_event(event: &SupervisionEvent) -> Option<(ExitCause, String)> {
     match event {
         SupervisionEvent::ActorFailed(_, error) => Some((cause_of(error), error.to_string())),
-        // A clean end hands the state over; a kill or a cancelled task cannot.
-        SupervisionEvent::ActorTerminated(_, Some(_), reason) => Some((
-            ExitCause::Stopped,
-            reason.clone().unwrap_or_else(|| "stopped".to_owned()),
-        )),
-        SupervisionEvent::ActorTerminated(_, None, reason) => Some((
-            ExitCause::Killed,
-            reason.clone().unwrap_or_else(|| "killed".to_owned()),
-        )),
+        SupervisionEvent::ActorTerminated(_, state, reason) => {
+            // Killed in a hook or cancelled, there is no state; killed in the message loop, only this text.
+            let is_killed = state.is_none() || reason.as_deref() == Some(KILLED);
+            let cause = if is_killed {
+                ExitCause::Killed
+            } else {
+                ExitCause::Stopped
+            };
+            Some((cause, reason.clone().unwrap_or_else(|| cause.to_string())))
+        }
         SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => None,
     }
 }

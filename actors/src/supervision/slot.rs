@@ -170,10 +170,17 @@ impl<M: Message> ChildSlot<M> {
     /// Tells the child to stop, or drops its restart. It is not started again by itself; its exit, if it
     /// ran, comes with [`Outcome::Stopped`]. Returns the actor to wait for.
     pub fn stop(&mut self) -> Option<ActorCell> {
+        let child = self.expect_stop()?;
+        child.stop(None);
+        Some(child)
+    }
+
+    /// As [`Self::stop`], but leaves the telling to [`super::stop_children_in_order`], which does it when
+    /// the child's turn has come.
+    pub fn expect_stop(&mut self) -> Option<ActorCell> {
         self.restart_timer.cancel();
         match std::mem::replace(&mut self.state, State::Vacant) {
             State::Running(child) | State::Stopping(child) => {
-                child.stop(None);
                 self.entry.set_phase("stopping");
                 let cell = child.get_cell();
                 self.state = State::Stopping(child);
