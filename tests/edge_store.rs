@@ -163,6 +163,13 @@ fn configs_owners_and_allocations_come_back() {
         file,
         "nothing is lost and nothing is added"
     );
+
+    // Once the unreadable config has a state of ours, that one counts.
+    let mut snapshot = loaded.snapshot;
+    let mut state = snapshot.configs[&ConfigName::new("ns", "a")].as_ref().clone();
+    state.name = ConfigName::new("ns", "b");
+    snapshot.configs.insert(state.name.clone(), Arc::new(state));
+    assert_eq!(encoded(&snapshot)["configs"].as_array().unwrap().len(), 2);
 }
 
 #[test]
