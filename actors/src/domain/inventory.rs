@@ -104,6 +104,18 @@ pub struct Snapshot {
     pub records: BTreeMap<RecordKey, Arc<Record>>,
     /// What is kept per config.
     pub configs: BTreeMap<ConfigName, Arc<ConfigState>>,
+    /// What the store holds but nobody here can read: it travels along and is written back as it is.
+    pub foreign: Arc<Foreign>,
+}
+
+/// Entries of an inventory that cannot be used as they are, for example a record of the previous
+/// operator with a node name that no Kubernetes node can have. Never judged, never lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Foreign {
+    /// Entries that stood among the records.
+    pub records: Vec<serde_json::Value>,
+    /// Entries that stood among the configs.
+    pub configs: Vec<serde_json::Value>,
 }
 
 /// Something that happened and must be remembered.
