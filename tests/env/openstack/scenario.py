@@ -48,7 +48,7 @@ IPV6 = {"a": "fd00:62::/64"}  # second subnets, never a target
 SERVERS = {
     "w0": ["p", "a", "b", "early", "v6"],
     "w1": ["p", "a"],
-    "w2": ["p", "trunk", "b"],
+    "w2": ["p", "trunk", "a"],
     "w3": ["p", "b"],
     "w4": ["p"],
 }
@@ -61,17 +61,23 @@ PORTS = {
     "w0-a": {"ips": [("a", 90), ("a", 9)]},  # two addresses: .9 is the lower number, .90 the lower text
     "w1-late": {"network": "b"},  # attached to the running server
     "w1-admin": {"network": "a", "owner": "admin"},
-    "w2-trunk": {"network": "a"},  # parent of a trunk
-    "w2-sub": {"network": "b", "mac_of": "w2-trunk"},  # its subport, same MAC as usual
+    # Parent and subport of a trunk, with one MAC as usual. Neutron refuses a subport of a larger MTU than the parent's.
+    "w2-trunk": {"network": "b"},
+    "w2-sub": {"network": "a", "mac_of": "w2-trunk"},
     "w3-down": {"network": "a"},  # the server's by device_id, bound nowhere
 }
 ATTACHED_LATER = {"w1-late": "w1"}
 ATTACHED_BY_ADMIN = {"w1-admin": "w1"}
 LEFT_DOWN = {"w3-down": "w3"}
+GIVEN = "attached past Nova"  # a port's description; Nova cannot detach what it did not attach
 
 
 class Failure(Exception):
     """Something a person can act on; ends the program with that one line."""
+
+
+class NotThere(Failure):
+    """No server or port of that name; what is to be deleted is gone already."""
 
 
 def wait_for(what, seconds, check, every=0.3):
@@ -172,14 +178,14 @@ class World:
         for key, server in servers.items():
             if text in (key, server.id, server.name):
                 return server
-        raise Failure(f"no server {text!r}; there are {', '.join(servers) or 'none'}")
+        raise NotThere(f"no server {text!r}; there are {', '.join(servers) or 'none'}")
 
     def port(self, text):
         ports = self.ports()
         for key, port in ports.items():
             if text in (key, port.id, port.name):
                 return port
-        raise Failure(f"no port {text!r}; there are {', '.join(sorted(ports)) or 'none'}")
+        raise NotThere(f"no port {text!r}; there are {', '.join(sorted(ports)) or 'none'}")
 
     # ---- making
     def make_networks(self):
@@ -267,11 +273,15 @@ class World:
             if ports[name].device_id != servers[key].id:
                 self.attach(self.detach(ports[name]), servers[key])
         for name, key in (ATTACHED_BY_ADMIN | LEFT_DOWN).items():
-            if ports[name].device_id != servers[key].id:
-                host = COMPUTE_HOST if name in ATTACHED_BY_ADMIN else None
+            host = COMPUTE_HOST if name in ATTACHED_BY_ADMIN else ""
+            if (ports[name].device_id, ports[name].binding_host_id or "") != (servers[key].id, host):
                 self.give(self.detach(ports[name]), servers[key], host)
+        for name, port in self.ports().items():
+            if not port.is_admin_state_up:
+                self.admin.network.update_port(port, is_admin_state_up=True)
         for name in ATTACHED_BY_ADMIN | wanted:
             self.wait_status(ports[name], "ACTIVE")
+        self.wait_status(ports["w3-down"], "DOWN")
         self.wait_status(ports["w2-sub"], "ACTIVE")
 
     # ---- changing
@@ -290,20 +300,20 @@ class World:
         self.tenant.compute.create_server_interface(server, port_id=port.id)
         self.wait_status(port, "ACTIVE")
 
-    def give(self, port, server, host=None):
+    def give(self, port, server, host=""):
         """Past Nova, which refuses a port of another project (PortNotUsable). Without HOST it stays DOWN."""
-        binding = {"binding_host_id": host} if host else {}
-        self.admin.network.update_port(port, device_id=server.id, device_owner="compute:nova", **binding)
+        self.admin.network.update_port(
+            port, device_id=server.id, device_owner="compute:nova", description=GIVEN, binding_host_id=host
+        )
 
     def detach(self, port):
         if not port.device_id:
             return port
-        is_novas = port.project_id == self.project.id and port.binding_host_id
         server = next((s for s in self.servers().values() if s.id == port.device_id), None)
-        if server and is_novas:
+        if server and port.description != GIVEN:
             self.tenant.compute.delete_server_interface(port.id, server=server)
         else:
-            self.admin.network.update_port(port, device_id="", device_owner="", binding_host_id="")
+            self.admin.network.update_port(port, device_id="", device_owner="", description="", binding_host_id="")
 
         def check():
             now = self.port_now(port)
@@ -405,7 +415,10 @@ def expected(world):
 
 def delete_server(world):
     world.must_exist()
-    server = world.server(world.args.server)
+    try:
+        server = world.server(world.args.server)
+    except NotThere:
+        return {"server_id": None}
     before = {p.id for p in world.ports().values() if p.device_id == server.id}
     world.tenant.compute.delete_server(server)
 
@@ -441,7 +454,10 @@ def add_port(world):
 
 def delete_port(world):
     world.must_exist()
-    port = world.detach(world.port(world.args.port))
+    try:
+        port = world.detach(world.port(world.args.port))
+    except NotThere:
+        return {"port_id": None}
     world.admin.network.delete_port(port)
     return {"port_id": port.id, "mac": port.mac_address}
 
@@ -451,11 +467,11 @@ def move_port(world):
     port, server = world.port(world.args.port), world.server(world.args.to)
     if port.device_id == server.id:
         return {"port_id": port.id, "from": server.id, "to": server.id}
-    source, was_down, is_admins = port.device_id, not port.binding_host_id, port.project_id != world.project.id
+    source, host, was_given = port.device_id, port.binding_host_id, port.description == GIVEN
     port = world.detach(port)
-    if was_down or is_admins:
-        world.give(port, server, None if was_down else COMPUTE_HOST)
-        world.wait_status(port, "DOWN" if was_down else "ACTIVE")
+    if was_given:
+        world.give(port, server, host)
+        world.wait_status(port, "ACTIVE" if host else "DOWN")
     else:
         world.attach(port, server)
     return {"port_id": port.id, "from": source, "to": server.id}
