@@ -84,7 +84,7 @@ def expected(ports, servers, subnets, networks, *, targets, created=None, status
     """
     order = [subnets[i] for i in targets]
     baseline = when(created) if created else None
-    nodes, verdicts, skipped = {}, {}, {}
+    claims, verdicts, skipped = {}, {}, {}
     for server in servers.values():
         mine = [p for p in ports if p["device_id"].lower() == server["id"].lower()]
         words = {p["id"]: verdict_of(p, order, baseline, statuses) for p in mine}
@@ -100,8 +100,8 @@ def expected(ports, servers, subnets, networks, *, targets, created=None, status
             skipped[server["id"]] = "InvalidPort"
         elif len(node) > 63 or not NODE_NAME.fullmatch(node):
             skipped[server["id"]] = "InvalidNodeName"
-        elif node in nodes:
-            skipped[server["id"]] = skipped[nodes.pop(node)["instance_id"]] = "NodeConflict"
         else:
-            nodes[node] = {"instance_id": server["id"], "interfaces": found}
+            claims.setdefault(node, []).append({"instance_id": server["id"], "interfaces": found})
+    nodes = {node: claim[0] for node, claim in claims.items() if len(claim) == 1}
+    skipped.update((c["instance_id"], "NodeConflict") for claim in claims.values() if len(claim) > 1 for c in claim)
     return {"nodes": nodes, "verdicts": verdicts, "skipped": skipped}
