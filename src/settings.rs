@@ -1,1 +1,3 @@
 //! Flags and environment.
+
+pub mod values;

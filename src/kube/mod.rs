@@ -1,1 +1,3 @@
 //! The Kubernetes side: the `OpenstackConfig` types and how they become a validated config.
+
+pub mod openstack_config;
