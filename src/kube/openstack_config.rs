@@ -3,6 +3,9 @@
 //! There are no defaults here: they are resolved in [`super::validate`], so that an operator-wide default
 //! can exist. The schema refuses only what cannot work and could not work with the previous operator.
 
+// Two printer columns of one type are no mistake.
+#![allow(clippy::duplicated_attributes)]
+
 mod given;
 mod settings;
 mod status;
