@@ -161,11 +161,18 @@ impl RawObject {
             .collect();
     }
 
+    /// A hash over the spec. The order of keys does not matter.
+    pub fn spec_digest(&self) -> [u8; 32] {
+        let mut hasher = Sha256::new();
+        hash(&mut hasher, &self.spec);
+        hasher.finalize().into()
+    }
+
     /// A hash over all that [`super::validate::declare`] makes something of, apart from the operator's
     /// defaults. The order of keys does not matter.
     pub fn digest(&self) -> [u8; 32] {
         let mut hasher = Sha256::new();
-        hash(&mut hasher, &self.spec);
+        hasher.update(self.spec_digest());
         let rest = (&self.force_reconcile, &self.approvals, self.problems.len());
         hasher.update(serde_json::to_vec(&rest).unwrap_or_default());
         hasher.finalize().into()
