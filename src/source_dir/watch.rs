@@ -125,3 +125,33 @@ fn is_own_reading(kind: EventKind) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a notice came before the time was up.
+    async fn is_noticed(watch: &mut Watch) -> bool {
+        watch.is_stale.store(false, Ordering::Relaxed);
+        watch
+            .wait(Duration::from_millis(5), Duration::from_millis(200))
+            .await;
+        !watch.is_stale.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn looking_at_the_folder_is_no_change_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.yaml");
+        std::fs::write(&file, "a").unwrap();
+        let mut watch = Watch::start(dir.path());
+        for _ in 0..3 {
+            let listed = std::fs::read_dir(dir.path()).unwrap().count();
+            let text = std::fs::read_to_string(&file).unwrap();
+            assert_eq!((listed, text.as_str()), (1, "a"));
+        }
+        assert!(!is_noticed(&mut watch).await);
+        std::fs::write(&file, "b").unwrap();
+        assert!(is_noticed(&mut watch).await);
+    }
+}
