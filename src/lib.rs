@@ -6,6 +6,7 @@ pub mod kube;
 pub mod openstack;
 pub mod secrets;
 pub mod settings;
+pub mod sim;
 pub mod source_dir;
 pub mod store;
 pub mod telemetry;

@@ -5,4 +5,7 @@
 //! functions decide, and [`supervision`] keeps them alive.
 
 pub mod boundary;
+pub mod claim_table;
 pub mod domain;
+pub mod inventory;
+pub mod supervision;
