@@ -86,7 +86,8 @@ pub struct OpenstackConfigSpec {
     pub subnet_ids: Given<Vec<Given<String>>>,
     /// UUID of the target subnet; used only if `subnetIDs` is empty.
     #[serde(rename = "subnetID", default, skip_serializing_if = "Given::is_missing")]
-    #[schemars(length(max = 253), regex(pattern = r"^\s*[^\s/?#]*\s*$"))]
+    // Without a pattern: nobody looked at it while there were subnetIDs.
+    #[schemars(length(max = 1024))]
     pub subnet_id: Given<String>,
     /// Name of the target subnet (not of its network); used only if `subnetIDs` and `subnetID` are empty.
     /// Looked for in the project first, then among all visible subnets; it must fit exactly one.

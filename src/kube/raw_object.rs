@@ -254,6 +254,18 @@ mod tests {
     }
 
     #[test]
+    fn an_object_of_a_watch_is_the_same_as_its_json() {
+        let object = json!({
+            "apiVersion": "multinic.example.com/v1alpha1", "kind": "OpenstackConfig",
+            "metadata": {"name": "a", "namespace": "n", "uid": "u", "generation": 3,
+                         "creationTimestamp": "2026-01-10T00:00:00Z", "annotations": {FORCE_RECONCILE: "1"}},
+            "spec": {"paused": "wrong"},
+        });
+        let dynamic: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        assert_eq!(RawObject::from_dynamic(&dynamic).unwrap(), raw(object));
+    }
+
+    #[test]
     fn an_object_from_a_file_may_lack_all_but_its_name() {
         let object = raw(json!({"metadata": {"name": "a"}}));
         assert_eq!(object.name, ConfigName::new("default", "a"));
