@@ -305,10 +305,7 @@ impl Outbox {
 
     /// Flight `id` did not leave after all.
     pub fn abandon(&mut self, id: u64) {
-        if let Some(Flight {
-            probe: Some(probe), ..
-        }) = self.flight.take_if(|flight| flight.id == id)
-        {
+        if let Some(Flight { probe: Some(probe), .. }) = self.flight.take_if(|flight| flight.id == id) {
             self.probes.push_front(probe);
         }
     }
