@@ -1,5 +1,6 @@
 //! multinic-operator: adapters and entry points round the supervision tree of `multinic-actors`.
 
+pub mod cli;
 pub mod http;
 pub mod kube;
 pub mod openstack;
