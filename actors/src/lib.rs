@@ -6,3 +6,4 @@
 
 pub mod boundary;
 pub mod domain;
+pub mod supervision;

@@ -1,10 +1,9 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::BoxFuture;
 use crate::domain::config::Config;
-use crate::domain::ids::NodeName;
 use crate::domain::node::NodeConfig;
+use crate::domain::post::{PostAnswer, PostError};
 
 /// Where node configs go: Viola, or (later) the workload cluster itself.
 pub trait Delivery: Send + Sync + 'static {
@@ -14,49 +13,4 @@ pub trait Delivery: Send + Sync + 'static {
         config: Arc<Config>,
         nodes: Vec<Arc<NodeConfig>>,
     ) -> BoxFuture<'_, Result<PostAnswer, PostError>>;
-}
-
-/// A 2xx answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PostAnswer {
-    /// All nodes were taken.
-    AllAccepted,
-    /// Node by node. A node that is missing here was not taken.
-    PerNode(Vec<NodeResult>),
-}
-
-/// What became of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeResult {
-    /// The node.
-    pub node: NodeName,
-    /// Taken, or refused with this message.
-    pub result: Result<(), String>,
-}
-
-/// A POST that was not answered with 2xx.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct PostError {
-    /// What kind of failure, and so what to do.
-    pub failure: PostFailure,
-    /// `viola: post node configs: 503 Service Unavailable "…"`: stable text, no secret.
-    pub message: String,
-    /// What the service asked us to wait.
-    pub retry_after: Option<Duration>,
-}
-
-/// The kinds of failure that are handled differently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PostFailure {
-    /// The request may have been carried out: a timeout, or a connection lost after sending.
-    UnknownOutcome,
-    /// It was not carried out and may be repeated: no connection, 408, 429, 502–504.
-    Unavailable,
-    /// 400, 409, 413, 422: some node of the batch is refused.
-    Refused,
-    /// 500: refused if it happens twice for one batch.
-    ServerError,
-    /// 401, 403, 404, 405, 3xx: nothing of this config can be delivered.
-    Rejected,
 }

@@ -6,9 +6,10 @@ mod delivery;
 mod status;
 mod store;
 
+pub use crate::domain::post::{NodeResult, PostAnswer, PostError, PostFailure};
 pub use clock::{Clock, SystemClock};
 pub use cloud::{Cloud, CloudError, ObserveRequest, Session, Urgency};
-pub use delivery::{Delivery, NodeResult, PostAnswer, PostError, PostFailure};
+pub use delivery::Delivery;
 pub use status::StatusSink;
 pub use store::{Loaded, Store, StoreError};
 

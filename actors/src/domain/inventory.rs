@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::config::ChangePolicy;
+use super::config::RemovalPolicy;
 use super::ids::{ConfigId, ConfigName, Mac, NodeName, PortId, ProviderId, VmId};
 use super::node::{ConfigHash, NodeConfig};
 use super::status::DownPortRetry;
@@ -86,9 +86,9 @@ pub struct ConfigState {
     /// When the object was first seen, where nothing else tells (configs from a folder).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seen: Option<Timestamp>,
-    /// The policy it was last run with.
+    /// What becomes of its records when the object goes, even while nobody is looking.
     #[serde(default)]
-    pub policy: ChangePolicy,
+    pub removal_policy: RemovalPolicy,
     /// Index allocations per VM.
     #[serde(default)]
     pub allocations: BTreeMap<VmId, Vec<Held>>,
@@ -104,4 +104,191 @@ pub struct Snapshot {
     pub records: BTreeMap<RecordKey, Arc<Record>>,
     /// What is kept per config.
     pub configs: BTreeMap<ConfigName, Arc<ConfigState>>,
+}
+
+/// Something that happened and must be remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Indices were allocated, nodes claimed; comes before the first POST that uses them.
+    Allocated {
+        /// The config.
+        owner: Owner,
+        /// Its removal policy.
+        removal_policy: RemovalPolicy,
+        /// The allocations of the VMs that were looked at.
+        allocations: BTreeMap<VmId, Vec<Held>>,
+        /// Where it delivers.
+        provider: ProviderId,
+        /// Nodes that are the config's, for records that do not say so yet.
+        nodes: Vec<NodeName>,
+    },
+    /// Nodes were taken by the receiver.
+    Delivered {
+        /// The config.
+        owner: Owner,
+        /// Where.
+        provider: ProviderId,
+        /// What they have now.
+        nodes: Vec<Arc<NodeConfig>>,
+        /// When.
+        at: Timestamp,
+    },
+    /// The DOWN-port retry of a config.
+    DownPorts {
+        /// The config.
+        owner: Owner,
+        /// Its state; `None` when no port is DOWN.
+        retry: Option<DownPortRetry>,
+    },
+    /// A config was seen for the first time.
+    FirstSeen {
+        /// The config.
+        owner: Owner,
+    },
+    /// The config's records of VMs other than these go (`removalPolicy: Prune`).
+    Pruned {
+        /// The config.
+        name: ConfigName,
+        /// The VMs that stay.
+        keep: std::collections::BTreeSet<VmId>,
+    },
+}
+
+/// Applies one event. Equal content changes nothing, so that a re-send leaves `updated_at` as it is.
+///
+/// Returns whether anything changed.
+pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
+    match event {
+        Event::Allocated {
+            owner,
+            removal_policy,
+            allocations,
+            provider,
+            nodes,
+        } => {
+            let mut changed = with_config(snapshot, owner, |state| {
+                state.removal_policy = *removal_policy;
+                for (vm, held) in allocations {
+                    state.allocations.insert(vm.clone(), held.clone());
+                }
+                state.allocations.retain(|_, held| !held.is_empty());
+            });
+            for node in nodes {
+                changed |= adopt(snapshot, provider, node, owner);
+            }
+            changed
+        }
+        Event::Delivered {
+            owner,
+            provider,
+            nodes,
+            at,
+        } => {
+            let deliver = |changed, node| deliver(snapshot, owner, provider, node, *at) || changed;
+            nodes.iter().fold(false, deliver)
+        }
+        Event::DownPorts { owner, retry } => {
+            with_config(snapshot, owner, |state| state.down_port_retry.clone_from(retry))
+        }
+        Event::FirstSeen { owner } => with_config(snapshot, owner, |state| {
+            state.first_seen.get_or_insert(owner.created);
+        }),
+        Event::Pruned { name, keep } => prune(snapshot, name, keep),
+    }
+}
+
+fn with_config(snapshot: &mut Snapshot, owner: &Owner, edit: impl FnOnce(&mut ConfigState)) -> bool {
+    let name = &owner.id.name;
+    let before = snapshot.configs.get(name);
+    let mut state = before.map_or_else(|| ConfigState::new(owner), |state| ConfigState::clone(state));
+    state.uid = owner.id.uid.clone();
+    edit(&mut state);
+    if before.is_some_and(|before| **before == state) {
+        return false;
+    }
+    snapshot.configs.insert(name.clone(), Arc::new(state));
+    true
+}
+
+impl ConfigState {
+    /// A config of which nothing is known yet.
+    pub fn new(owner: &Owner) -> Self {
+        Self {
+            name: owner.id.name.clone(),
+            uid: owner.id.uid.clone(),
+            first_seen: None,
+            removal_policy: RemovalPolicy::default(),
+            allocations: BTreeMap::new(),
+            down_port_retry: None,
+        }
+    }
+}
+
+fn adopt(snapshot: &mut Snapshot, provider: &ProviderId, node: &NodeName, owner: &Owner) -> bool {
+    let key = RecordKey {
+        provider: provider.clone(),
+        node: node.clone(),
+    };
+    let Some(record) = snapshot.records.get_mut(&key) else {
+        return false;
+    };
+    if record.owner.as_ref() == Some(owner) {
+        return false;
+    }
+    *record = Arc::new(Record {
+        owner: Some(owner.clone()),
+        ..Record::clone(record)
+    });
+    true
+}
+
+fn deliver(
+    snapshot: &mut Snapshot,
+    owner: &Owner,
+    provider: &ProviderId,
+    node: &Arc<NodeConfig>,
+    at: Timestamp,
+) -> bool {
+    let key = RecordKey {
+        provider: provider.clone(),
+        node: node.node_name.clone(),
+    };
+    if snapshot
+        .records
+        .get(&key)
+        .is_some_and(|record| record.config.is_same(node))
+    {
+        return adopt(snapshot, provider, &node.node_name, owner);
+    }
+    // A VM that was renamed moves its record.
+    snapshot.records.retain(|other, record| {
+        other == &key || &other.provider != provider || record.instance_id != node.instance_id
+    });
+    let record = Record {
+        provider_id: provider.clone(),
+        node_name: node.node_name.clone(),
+        instance_id: node.instance_id.clone(),
+        config: Arc::clone(node),
+        last_config_hash: node.hash(),
+        updated_at: at,
+        owner: Some(owner.clone()),
+    };
+    snapshot.records.insert(key, Arc::new(record));
+    true
+}
+
+fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &std::collections::BTreeSet<VmId>) -> bool {
+    let before = (snapshot.records.len(), snapshot.configs.get(name).cloned());
+    snapshot.records.retain(|_, record| {
+        let is_own = record.owner.as_ref().is_some_and(|owner| &owner.id.name == name);
+        !is_own || keep.contains(&record.instance_id)
+    });
+    if keep.is_empty() {
+        snapshot.configs.remove(name);
+    } else if let Some(state) = snapshot.configs.get_mut(name) {
+        let mut pruned = ConfigState::clone(state);
+        pruned.allocations.retain(|vm, _| keep.contains(vm));
+        *state = Arc::new(pruned);
+    }
+    before != (snapshot.records.len(), snapshot.configs.get(name).cloned())
 }

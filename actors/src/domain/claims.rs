@@ -1,0 +1,139 @@
+//! Which config owns which node: two configs never fight over one.
+//!
+//! Per delivery target the older object wins, then namespace/name; the answer depends on who is older,
+//! never on who polled first. While a POST for a node is under way nobody can take the node over.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::ids::{ConfigName, NodeName, ProviderId, VmId};
+use super::inventory::{Owner, RecordKey, Snapshot};
+
+/// Who owns which node.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    nodes: HashMap<RecordKey, Claim>,
+}
+
+#[derive(Clone, Debug)]
+struct Claim {
+    owner: Owner,
+    vm: VmId,
+    is_posting: bool,
+}
+
+/// What came of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// The node is the config's now.
+    Granted,
+    /// The node was another config's, which is younger and loses it.
+    TakenOver(ConfigName),
+    /// The node stays with this config.
+    Refused(ConfigName),
+}
+
+impl Claims {
+    /// The owners as the inventory knows them. Records without an owner belong to nobody yet.
+    pub fn from_snapshot(snapshot: &Snapshot) -> Self {
+        let owned = snapshot.records.iter().filter_map(|(key, record)| {
+            let owner = record.owner.clone()?;
+            Some((
+                key.clone(),
+                Claim {
+                    owner,
+                    vm: record.instance_id.clone(),
+                    is_posting: false,
+                },
+            ))
+        });
+        Self {
+            nodes: owned.collect(),
+        }
+    }
+
+    /// Asks for a node.
+    pub fn claim(&mut self, key: &RecordKey, owner: &Owner, vm: &VmId) -> Claimed {
+        let Some(held) = self.nodes.get_mut(key) else {
+            self.nodes.insert(
+                key.clone(),
+                Claim {
+                    owner: owner.clone(),
+                    vm: vm.clone(),
+                    is_posting: false,
+                },
+            );
+            return Claimed::Granted;
+        };
+        let loser = held.owner.id.name.clone();
+        if loser == owner.id.name {
+            held.owner = owner.clone();
+            held.vm = vm.clone();
+            return Claimed::Granted;
+        }
+        if held.is_posting || seniority(&held.owner) < seniority(owner) {
+            return Claimed::Refused(loser);
+        }
+        held.owner = owner.clone();
+        held.vm = vm.clone();
+        Claimed::TakenOver(loser)
+    }
+
+    /// Whether the node is (still) the config's.
+    pub fn is_owner(&self, key: &RecordKey, name: &ConfigName) -> bool {
+        self.nodes
+            .get(key)
+            .is_some_and(|claim| &claim.owner.id.name == name)
+    }
+
+    /// Marks the nodes as being POSTed by their owner; gives back those that are not the config's any more.
+    pub fn begin_post(&mut self, keys: &[RecordKey], name: &ConfigName) -> Vec<NodeName> {
+        let mut lost = Vec::new();
+        for key in keys {
+            match self.nodes.get_mut(key) {
+                Some(claim) if &claim.owner.id.name == name => claim.is_posting = true,
+                _ => lost.push(key.node.clone()),
+            }
+        }
+        lost
+    }
+
+    /// The config's POST, if any, is over.
+    pub fn end_post(&mut self, name: &ConfigName) {
+        for claim in self
+            .nodes
+            .values_mut()
+            .filter(|claim| &claim.owner.id.name == name)
+        {
+            claim.is_posting = false;
+        }
+    }
+
+    /// The object is gone: its nodes are free.
+    pub fn release(&mut self, name: &ConfigName) {
+        self.nodes.retain(|_, claim| &claim.owner.id.name != name);
+    }
+
+    /// The object lists these VMs now, and delivers there: its claims for others are free.
+    pub fn retain_vms(&mut self, name: &ConfigName, provider: &ProviderId, vms: &BTreeSet<VmId>) {
+        self.nodes.retain(|key, claim| {
+            &claim.owner.id.name != name || (&key.provider == provider && vms.contains(&claim.vm))
+        });
+    }
+
+    /// A VM of the config has this node now: its claims on other nodes are free (it was renamed).
+    pub fn retain_node_of_vm(&mut self, name: &ConfigName, vm: &VmId, node: &NodeName) {
+        self.nodes.retain(|key, claim| {
+            &claim.owner.id.name != name || &claim.vm != vm || &key.node == node || claim.is_posting
+        });
+    }
+
+    /// Every object is known: claims of objects that do not exist are free.
+    pub fn retain_configs(&mut self, existing: &BTreeSet<ConfigName>) {
+        self.nodes
+            .retain(|_, claim| existing.contains(&claim.owner.id.name));
+    }
+}
+
+fn seniority(owner: &Owner) -> (jiff::Timestamp, &ConfigName) {
+    (owner.created, &owner.id.name)
+}

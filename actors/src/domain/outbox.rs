@@ -1,0 +1,496 @@
+//! What has to be sent to where it is delivered: the newest state per node, one batch under way.
+//!
+//! A slow or dead receiver never makes a queue: a node has one wanted state, the newest.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::backoff::{Backoff, BackoffPolicy, Jitter};
+use super::ids::{NodeName, VmId};
+use super::node::NodeConfig;
+use super::post::{NodeResult, PostAnswer, PostError, PostFailure};
+use super::settle::Wanted;
+
+/// How many nodes a batch may have.
+pub const MAX_BATCH_NODES: usize = 100;
+/// How large a batch may be, in bytes of JSON.
+pub const MAX_BATCH_BYTES: usize = 1024 * 1024;
+/// The first pause after a failed POST.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+/// The pause before a part of a batch that was answered with 500 is tried again.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
+/// The state of one config's deliveries.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    entries: BTreeMap<NodeName, Entry>,
+    delivered: BTreeMap<NodeName, Arc<NodeConfig>>,
+    flight: Option<Flight>,
+    /// Parts of a refused batch that are still to be tried, each on its own.
+    probes: VecDeque<Probe>,
+    has_server_error: bool,
+    rest: Duration,
+    backoff: Backoff,
+    jitter: Jitter,
+    not_before: Option<Instant>,
+    failure: Option<String>,
+    flights: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    vm: VmId,
+    wanted: Arc<NodeConfig>,
+    /// Send it even if it is delivered: a re-send, or a POST of unknown outcome before.
+    must_send: bool,
+    refusal: Option<Refusal>,
+}
+
+#[derive(Clone, Debug)]
+struct Refusal {
+    content: Arc<NodeConfig>,
+    until: Instant,
+    message: String,
+}
+
+#[derive(Clone, Debug)]
+struct Probe {
+    nodes: Vec<NodeName>,
+    has_server_error: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Flight {
+    id: u64,
+    nodes: Vec<Arc<NodeConfig>>,
+    probe: Option<Probe>,
+}
+
+/// What to do now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Send this batch; answer with [`Outbox::finish`] and the same id.
+    Post {
+        /// Names the flight.
+        id: u64,
+        /// The batch.
+        nodes: Vec<Arc<NodeConfig>>,
+    },
+    /// Nothing before this moment.
+    Wait(Instant),
+    /// Nothing at all.
+    Idle,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Finished {
+    /// Nodes that were taken, and whether that changed what they have.
+    pub accepted: Vec<Accepted>,
+    /// How many nodes were refused.
+    pub refused: usize,
+    /// Why the batch as a whole failed.
+    pub failure: Option<String>,
+}
+
+/// A node that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its VM.
+    pub vm: VmId,
+    /// What it has now.
+    pub node: Arc<NodeConfig>,
+    /// `false` for a mere re-send.
+    pub is_change: bool,
+}
+
+impl Outbox {
+    /// An outbox that knows nothing yet. `rest` (the slow interval) is how long a refused content rests
+    /// and the longest pause between tries. Equal seeds give equal pauses.
+    pub fn new(rest: Duration, seed: u64, now: Instant) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            flight: None,
+            probes: VecDeque::new(),
+            has_server_error: false,
+            rest,
+            backoff: Backoff::new(BackoffPolicy::doubling(FIRST_PAUSE, rest), seed, now),
+            jitter: Jitter::new(seed),
+            not_before: None,
+            failure: None,
+            flights: 0,
+        }
+    }
+
+    /// The receiver is another one now: nothing is known of it, nothing that it refused counts.
+    pub fn start_over(&mut self, rest: Duration, seed: u64, now: Instant) {
+        let delivered = std::mem::take(&mut self.delivered);
+        *self = Self {
+            delivered,
+            flights: self.flights,
+            ..Self::new(rest, seed, now)
+        };
+    }
+
+    /// Takes over what the inventory knows. What was delivered since is newer and stays.
+    pub fn learn(&mut self, delivered: Arc<NodeConfig>) {
+        self.delivered
+            .entry(delivered.node_name.clone())
+            .or_insert(delivered);
+    }
+
+    /// The node is another config's: nothing is known of it any more, and nothing is sent to it.
+    pub fn forget(&mut self, node: &NodeName) {
+        self.delivered.remove(node);
+        self.entries.remove(node);
+    }
+
+    /// What a node was sent.
+    pub fn delivered_at(&self, node: &NodeName) -> Option<&Arc<NodeConfig>> {
+        self.delivered.get(node)
+    }
+
+    /// What a VM was sent; the wanted node's first, should it have two records.
+    pub fn delivered_of(&self, vm: &VmId) -> Option<&Arc<NodeConfig>> {
+        let of_vm = |node: &&Arc<NodeConfig>| &node.instance_id == vm;
+        let wanted = self
+            .entries
+            .iter()
+            .find(|(_, entry)| &entry.vm == vm)
+            .map(|(name, _)| name);
+        wanted
+            .and_then(|name| self.delivered.get(name))
+            .filter(of_vm)
+            .or_else(|| self.delivered.values().find(of_vm))
+    }
+
+    /// Replaces what is wanted. What is no longer in it will not be sent.
+    pub fn want(&mut self, wanted: &BTreeMap<NodeName, Wanted>) {
+        let mut before = std::mem::take(&mut self.entries);
+        for (name, wanted) in wanted {
+            let mut entry = before
+                .remove(name)
+                .filter(|entry| entry.vm == wanted.vm)
+                .unwrap_or(Entry {
+                    vm: wanted.vm.clone(),
+                    wanted: Arc::clone(&wanted.node),
+                    must_send: false,
+                    refusal: None,
+                });
+            entry.wanted = Arc::clone(&wanted.node);
+            self.entries.insert(name.clone(), entry);
+        }
+    }
+
+    /// Sends the node once more even if it is delivered.
+    pub fn resend(&mut self, node: &NodeName) {
+        if let Some(entry) = self.entries.get_mut(node) {
+            entry.must_send = true;
+        }
+    }
+
+    /// Sends every node once more.
+    pub fn resend_all(&mut self) {
+        self.entries.values_mut().for_each(|entry| entry.must_send = true);
+    }
+
+    /// Whether a batch is under way.
+    pub fn is_posting(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// Whether the node has what is wanted for it.
+    pub fn is_delivered(&self, name: &NodeName) -> bool {
+        self.entries
+            .get(name)
+            .is_some_and(|entry| !self.is_changed(name, entry))
+    }
+
+    /// Nodes that do not have yet what is wanted for them, refused ones left out.
+    pub fn outstanding(&self) -> impl Iterator<Item = &NodeName> {
+        self.entries
+            .iter()
+            .filter(|(name, entry)| self.is_changed(name, entry) && !is_refused(entry))
+            .map(|(name, _)| name)
+    }
+
+    /// Nodes whose wanted content was refused: VM and the receiver's words.
+    pub fn refused(&self) -> impl Iterator<Item = (&NodeName, &VmId, &str)> {
+        self.entries.iter().filter_map(|(name, entry)| {
+            let refusal = entry
+                .refusal
+                .as_ref()
+                .filter(|r| r.content.is_same(&entry.wanted))?;
+            Some((name, &entry.vm, refusal.message.as_str()))
+        })
+    }
+
+    /// Why some wanted change is undelivered: the last POST's failure, until a POST succeeds.
+    pub fn failure(&self) -> Option<&str> {
+        let failure = self.failure.as_deref()?;
+        self.outstanding().next().map(|_| failure)
+    }
+
+    fn is_changed(&self, name: &NodeName, entry: &Entry) -> bool {
+        !self
+            .delivered
+            .get(name)
+            .is_some_and(|delivered| delivered.is_same(&entry.wanted))
+    }
+
+    fn is_due(&self, name: &NodeName, entry: &Entry, now: Instant) -> bool {
+        let is_resting = entry
+            .refusal
+            .as_ref()
+            .is_some_and(|r| r.content.is_same(&entry.wanted) && now < r.until);
+        (entry.must_send || self.is_changed(name, entry)) && !is_resting
+    }
+
+    /// The next batch, or when to ask again.
+    pub fn next(&mut self, now: Instant) -> Next {
+        if self.flight.is_some() {
+            return Next::Idle;
+        }
+        if let Some(moment) = self.not_before.filter(|moment| now < *moment) {
+            return match self.has_due(moment) {
+                true => Next::Wait(moment),
+                false => self.wait_for_refused(),
+            };
+        }
+        self.not_before = None;
+        while let Some(probe) = self.probes.pop_front() {
+            let nodes = self.due(probe.nodes.iter(), now);
+            if !nodes.is_empty() {
+                return self.depart(nodes, Some(probe));
+            }
+        }
+        let nodes = self.due(self.entries.keys(), now);
+        if nodes.is_empty() {
+            self.wait_for_refused()
+        } else {
+            self.depart(nodes, None)
+        }
+    }
+
+    fn has_due(&self, at: Instant) -> bool {
+        self.entries
+            .iter()
+            .any(|(name, entry)| self.is_due(name, entry, at))
+    }
+
+    fn wait_for_refused(&self) -> Next {
+        let ends = self.entries.values().filter_map(|entry| {
+            let refusal = entry.refusal.as_ref()?;
+            refusal.content.is_same(&entry.wanted).then_some(refusal.until)
+        });
+        ends.min().map_or(Next::Idle, Next::Wait)
+    }
+
+    fn due<'a>(&self, names: impl Iterator<Item = &'a NodeName>, now: Instant) -> Vec<Arc<NodeConfig>> {
+        let mut bytes = 0;
+        let due = names.filter_map(|name| {
+            let entry = self.entries.get(name)?;
+            self.is_due(name, entry, now).then(|| Arc::clone(&entry.wanted))
+        });
+        due.take(MAX_BATCH_NODES)
+            .take_while(|node| {
+                let is_first = bytes == 0;
+                bytes += serde_json::to_vec(node).map_or(0, |json| json.len() + 1);
+                is_first || bytes < MAX_BATCH_BYTES
+            })
+            .collect()
+    }
+
+    fn depart(&mut self, nodes: Vec<Arc<NodeConfig>>, probe: Option<Probe>) -> Next {
+        self.flights += 1;
+        let id = self.flights;
+        self.flight = Some(Flight {
+            id,
+            nodes: nodes.clone(),
+            probe,
+        });
+        Next::Post { id, nodes }
+    }
+
+    /// Takes in the answer to flight `id`.
+    pub fn finish(&mut self, id: u64, answer: Result<PostAnswer, PostError>, now: Instant) -> Finished {
+        let Some(flight) = self.flight.take_if(|flight| flight.id == id) else {
+            return Finished::default();
+        };
+        match answer {
+            Ok(PostAnswer::AllAccepted) => {
+                let all = flight
+                    .nodes
+                    .iter()
+                    .map(|node| (Arc::clone(node), Ok(())))
+                    .collect();
+                self.answered(all, now)
+            }
+            Ok(PostAnswer::PerNode(results)) => self.answered(match_results(&flight.nodes, results), now),
+            Err(error) => self.failed(flight, error, now),
+        }
+    }
+
+    fn answered(&mut self, results: Vec<(Arc<NodeConfig>, Result<(), String>)>, now: Instant) -> Finished {
+        let mut finished = Finished::default();
+        for (node, result) in results {
+            match result {
+                Ok(()) => finished.accepted.extend(self.accept(node)),
+                Err(message) => finished.refused += self.refuse(&node, message, now),
+            }
+        }
+        self.backoff.reset(now);
+        self.not_before = None;
+        self.has_server_error = false;
+        self.failure = None;
+        finished
+    }
+
+    fn accept(&mut self, node: Arc<NodeConfig>) -> Option<Accepted> {
+        let before = self.delivered.insert(node.node_name.clone(), Arc::clone(&node));
+        self.forget_earlier_name(&node);
+        let is_change = !before.is_some_and(|before| before.is_same(&node));
+        let entry = self.entries.get_mut(&node.node_name)?;
+        entry.must_send = false;
+        entry.refusal = None;
+        Some(Accepted {
+            vm: node.instance_id.clone(),
+            node,
+            is_change,
+        })
+    }
+
+    /// A VM that was renamed has its record under the new name only.
+    fn forget_earlier_name(&mut self, node: &NodeConfig) {
+        self.delivered
+            .retain(|name, other| name == &node.node_name || other.instance_id != node.instance_id);
+    }
+
+    fn refuse(&mut self, node: &Arc<NodeConfig>, message: String, now: Instant) -> usize {
+        let until = now + self.rest;
+        let Some(entry) = self.entries.get_mut(&node.node_name) else {
+            return 0;
+        };
+        entry.must_send = false;
+        entry.refusal = Some(Refusal {
+            content: Arc::clone(node),
+            until,
+            message,
+        });
+        1
+    }
+
+    fn failed(&mut self, flight: Flight, error: PostError, now: Instant) -> Finished {
+        let failure = Some(error.message.clone());
+        match error.failure {
+            PostFailure::Refused => {
+                let refused = self.bisect(&flight, &error.message, now);
+                return Finished {
+                    refused,
+                    failure,
+                    ..Finished::default()
+                };
+            }
+            PostFailure::ServerError if self.was_server_error(&flight) => {
+                self.not_before = Some(now + self.probe_pause());
+                let refused = self.bisect(&flight, &error.message, now);
+                return Finished {
+                    refused,
+                    failure,
+                    ..Finished::default()
+                };
+            }
+            PostFailure::ServerError => self.note_server_error(&flight),
+            PostFailure::UnknownOutcome => {
+                flight.nodes.iter().for_each(|node| self.resend(&node.node_name));
+                self.probes.clear();
+            }
+            PostFailure::Unavailable | PostFailure::Rejected => self.probes.clear(),
+        }
+        self.pause(error, flight.probe.is_some(), now);
+        Finished {
+            failure,
+            ..Finished::default()
+        }
+    }
+
+    fn was_server_error(&self, flight: &Flight) -> bool {
+        flight
+            .probe
+            .as_ref()
+            .map_or(self.has_server_error, |probe| probe.has_server_error)
+    }
+
+    fn note_server_error(&mut self, flight: &Flight) {
+        match &flight.probe {
+            Some(probe) => self.probes.push_front(Probe {
+                has_server_error: true,
+                ..probe.clone()
+            }),
+            None => self.has_server_error = true,
+        }
+    }
+
+    fn probe_pause(&mut self) -> Duration {
+        self.jitter.spread(PROBE_PAUSE, 0.1)
+    }
+
+    fn pause(&mut self, error: PostError, is_probe: bool, now: Instant) {
+        let is_probing = is_probe && error.failure == PostFailure::ServerError;
+        let pause = if is_probing {
+            self.probe_pause()
+        } else {
+            self.backoff.next(now)
+        };
+        let asked = error.retry_after.unwrap_or_default().min(self.rest * 2);
+        self.not_before = Some(now + pause.max(asked));
+        self.failure = Some(error.message);
+    }
+
+    /// One bad node must not hold back the others: halves are tried on their own, down to the node.
+    fn bisect(&mut self, flight: &Flight, message: &str, now: Instant) -> usize {
+        self.has_server_error = false;
+        if let [node] = flight.nodes.as_slice() {
+            return self.refuse(node, message.to_owned(), now);
+        }
+        let names: Vec<_> = flight.nodes.iter().map(|node| node.node_name.clone()).collect();
+        let (left, right) = names.split_at(names.len() / 2);
+        for half in [left, right] {
+            self.probes.push_back(Probe {
+                nodes: half.to_vec(),
+                has_server_error: false,
+            });
+        }
+        0
+    }
+}
+
+fn is_refused(entry: &Entry) -> bool {
+    entry
+        .refusal
+        .as_ref()
+        .is_some_and(|refusal| refusal.content.is_same(&entry.wanted))
+}
+
+/// A node that the answer does not name was not taken.
+fn match_results(
+    nodes: &[Arc<NodeConfig>],
+    results: Vec<NodeResult>,
+) -> Vec<(Arc<NodeConfig>, Result<(), String>)> {
+    let mut by_name: BTreeMap<NodeName, Result<(), String>> = results
+        .into_iter()
+        .map(|result| (result.node, result.result))
+        .collect();
+    let unnamed = || Err("the answer does not name this node".to_owned());
+    nodes
+        .iter()
+        .map(|node| {
+            (
+                Arc::clone(node),
+                by_name.remove(&node.node_name).unwrap_or_else(unnamed),
+            )
+        })
+        .collect()
+}

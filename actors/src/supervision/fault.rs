@@ -1,0 +1,40 @@
+//! Places where a test may make an actor fail. Without the feature `test-util` they compile to nothing.
+
+/// Where in its life an actor asks for a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Hook {
+    /// In `pre_start`.
+    PreStart,
+    /// At the begin of `handle`; the text names the message.
+    Handle(&'static str),
+    /// In `post_stop`.
+    PostStop,
+}
+
+/// What a fault plan does to an actor at a hook.
+#[cfg(feature = "test-util")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Panics with this text.
+    Panic(String),
+    /// Returns an error with this text.
+    Err(String),
+    /// Never goes on: only a kill ends it.
+    Hang,
+}
+
+/// Decides about faults. Given to one tree ([`super::Tree::with_faults`]), so that tests do not meet.
+#[cfg(feature = "test-util")]
+pub trait FaultPlan: Send + Sync + 'static {
+    /// What happens to the actor `kind`/`name` at `hook`; nothing by default.
+    fn decide(&self, kind: &str, name: &str, hook: Hook) -> Option<Fault>;
+}
+
+#[cfg(feature = "test-util")]
+pub(super) async fn suffer(fault: Fault) -> Result<(), super::Suspect> {
+    match fault {
+        Fault::Panic(text) => std::panic::panic_any(text),
+        Fault::Err(text) => Err(super::Suspect::new(text)),
+        Fault::Hang => std::future::pending().await,
+    }
+}
