@@ -84,7 +84,13 @@ impl Catalog {
         };
         let best = endpoints()
             .filter(|endpoint| endpoint.fits(wanted))
-            .filter_map(|endpoint| Some((endpoint.rank(), endpoint.region_name(), endpoint.url.as_deref()?.trim())))
+            .filter_map(|endpoint| {
+                Some((
+                    endpoint.rank(),
+                    endpoint.region_name(),
+                    endpoint.url.as_deref()?.trim(),
+                ))
+            })
             .filter(|(_, _, url)| !url.is_empty())
             .min();
         if let Some((_, _, url)) = best {
@@ -108,7 +114,9 @@ impl Catalog {
 
 impl Wanted<'_> {
     fn text(self) -> String {
-        let interface = self.interface.map(|interface| format!(" with interface {}", interface.as_str()));
+        let interface = self
+            .interface
+            .map(|interface| format!(" with interface {}", interface.as_str()));
         let region = self.region.map(|region| format!(" in region {region}"));
         format!("{}{}", interface.unwrap_or_default(), region.unwrap_or_default())
     }
@@ -122,17 +130,25 @@ impl Endpoint {
     }
 
     fn region_name(&self) -> &str {
-        self.region.as_deref().or(self.region_id.as_deref()).unwrap_or_default()
+        self.region
+            .as_deref()
+            .or(self.region_id.as_deref())
+            .unwrap_or_default()
     }
 
     fn rank(&self) -> usize {
         let order = ["public", "internal", "admin"];
-        order.iter().position(|name| *name == self.interface()).unwrap_or(order.len())
+        order
+            .iter()
+            .position(|name| *name == self.interface())
+            .unwrap_or(order.len())
     }
 
     fn fits(&self, wanted: Wanted<'_>) -> bool {
         let regions = [self.region.as_deref(), self.region_id.as_deref()];
-        wanted.interface.is_none_or(|interface| interface.as_str() == self.interface())
+        wanted
+            .interface
+            .is_none_or(|interface| interface.as_str() == self.interface())
             && wanted.region.is_none_or(|region| regions.contains(&Some(region)))
     }
 
@@ -177,7 +193,10 @@ mod tests {
     fn check(interface: Option<EndpointInterface>, region: Option<&str>, expect: Result<&str, &str>) {
         let catalog = two_regions();
         let chosen = catalog.choose("network", Wanted { interface, region });
-        assert_eq!(chosen.map_err(NoEndpoint::into_text), expect.map_err(str::to_owned));
+        assert_eq!(
+            chosen.map_err(NoEndpoint::into_text),
+            expect.map_err(str::to_owned)
+        );
     }
 
     #[test]
@@ -197,8 +216,10 @@ mod tests {
         check(
             Some(Public),
             Some("RegionTwo"),
-            Err("the catalog has no network endpoint with interface public in region RegionTwo; it has \
-                 admin in RegionOne, internal in RegionOne, internal in RegionTwo, public in RegionOne"),
+            Err(
+                "the catalog has no network endpoint with interface public in region RegionTwo; it has \
+                 admin in RegionOne, internal in RegionOne, internal in RegionTwo, public in RegionOne",
+            ),
         );
         check(
             None,
@@ -214,7 +235,9 @@ mod tests {
         let choose = |kind| catalog.choose(kind, Wanted::default());
         assert_eq!(
             choose("compute"),
-            Err(NoEndpoint::NoMatch("the catalog has no compute endpoint; it has none".to_owned()))
+            Err(NoEndpoint::NoMatch(
+                "the catalog has no compute endpoint; it has none".to_owned()
+            ))
         );
         assert_eq!(
             choose("dns"),
@@ -226,9 +249,14 @@ mod tests {
 
     #[test]
     fn a_recorded_catalog_is_read() {
-        let answer: Value = serde_json::from_str(include_str!("../../tests/fixtures/openstack/keystone-auth-ok.json")).unwrap();
+        let exchange = include_str!("../../tests/fixtures/openstack/keystone-auth-ok.http");
+        let (_, body) = exchange.rsplit_once("\n\n{").unwrap();
+        let answer: Value = serde_json::from_str(&format!("{{{}", body.trim())).unwrap();
         let catalog = Catalog::of_json(&answer["token"]["catalog"]);
-        assert_eq!(catalog.choose("network", Wanted::default()), Ok("http://127.0.0.1:15001"));
+        assert_eq!(
+            catalog.choose("network", Wanted::default()),
+            Ok("http://127.0.0.1:15001")
+        );
         assert_eq!(
             catalog.choose("compute", Wanted::default()),
             Ok("http://127.0.0.1:15002/v2.1/0764b6ee59a64e378881651220874c09")

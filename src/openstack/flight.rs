@@ -43,8 +43,13 @@ impl<T: Clone> Flight<T> {
         let mut last = self.last.lock().await;
         let waited = self.landings.load(Ordering::Acquire) != seen;
         match last.as_ref() {
-            Some(Landed { outcome: Ok(value), at }) if is_good(value, *at) => return Ok(value.clone()),
-            Some(Landed { outcome: Err(error), .. }) if waited => return Err(error.clone()),
+            Some(Landed {
+                outcome: Ok(value),
+                at,
+            }) if is_good(value, *at) => return Ok(value.clone()),
+            Some(Landed {
+                outcome: Err(error), ..
+            }) if waited => return Err(error.clone()),
             _ => {}
         }
         let outcome = attempt.await;
@@ -113,7 +118,12 @@ mod tests {
         let (flight, count) = (Flight::default(), AtomicUsize::new(0));
         for outcome in [Ok(1), Err(CloudError::new(Reason::KeystoneError, "away"))] {
             let begun = Instant::now();
-            let run = || flight.run(|_, at| at >= begun && at.elapsed().is_zero(), slow(&count, outcome.clone()));
+            let run = || {
+                flight.run(
+                    |_, at| at >= begun && at.elapsed().is_zero(),
+                    slow(&count, outcome.clone()),
+                )
+            };
             let (a, b, c) = tokio::join!(run(), run(), run());
             assert_eq!([&a, &b, &c], [&outcome; 3]);
         }
@@ -134,7 +144,11 @@ mod tests {
     async fn an_attempt_that_is_given_up_does_not_block_the_next() {
         let (flight, count) = (Flight::default(), AtomicUsize::new(0));
         let gives_up = flight.run(|_, _| true, slow(&count, Ok(1)));
-        assert!(tokio::time::timeout(Duration::from_secs(1), gives_up).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(1), gives_up)
+                .await
+                .is_err()
+        );
         assert_eq!(flight.run(|_, _| true, slow(&count, Ok(2))).await, Ok(2));
     }
 }
