@@ -1,5 +1,7 @@
 //! The HTTP layer against servers that misbehave in every way we have seen.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -79,7 +79,7 @@ pub enum ErrorKind {
         /// What kind of body it was.
         body: Body,
         /// Neutron's name for the error: `PortNotFound`.
-        error_type: Option<String>,
+        error_type: Option<Box<str>>,
     },
     /// Not sent: the service asked us earlier, with this status, to wait, and that is not over.
     #[error("not asked: it answered {} and wants to be left alone for a while", status_text(*.code, ""))]

@@ -53,9 +53,9 @@ fn inner(value: &Value) -> Option<String> {
 }
 
 /// The type that Neutron gives an error: `PortNotFound`, …
-pub(super) fn error_type(body: &[u8]) -> Option<String> {
+pub(super) fn error_type(body: &[u8]) -> Option<Box<str>> {
     let json: Value = serde_json::from_slice(body).ok()?;
-    json.get("NeutronError")?.get("type")?.as_str().map(str::to_owned)
+    json.get("NeutronError")?.get("type")?.as_str().map(Box::from)
 }
 
 fn without_markup(text: &str) -> String {
