@@ -216,16 +216,10 @@ fn first_paragraph(message: &str) -> String {
 fn read_command(command: Option<CliCommand>, reader: &mut Reader<'_>) -> Command {
     match command {
         None | Some(CliCommand::Run) => Command::Run,
-        Some(CliCommand::Demo { duration }) => Command::Demo {
-            duration: reader.value("--for", duration, values::duration),
-        },
-        Some(CliCommand::Plan {
-            file,
-            all,
-            created,
-            inventory,
-            output,
-        }) => {
+        Some(CliCommand::Demo { duration }) => {
+            Command::Demo { duration: reader.value("--for", duration, values::duration) }
+        }
+        Some(CliCommand::Plan { file, all, created, inventory, output }) => {
             let target = match (file, all) {
                 (Some(file), false) => PlanTarget::File(file),
                 (None, true) => PlanTarget::All,
@@ -241,16 +235,11 @@ fn read_command(command: Option<CliCommand>, reader: &mut Reader<'_>) -> Command
             Command::Plan(Plan {
                 target,
                 created: reader.value("--created", created, |text| {
-                    text.parse()
-                        .map_err(|_| "must be a time such as 2026-01-10T00:00:00Z".to_owned())
+                    text.parse().map_err(|_| "must be a time such as 2026-01-10T00:00:00Z".to_owned())
                 }),
                 inventory,
                 output: reader
-                    .choice(
-                        "--output",
-                        output,
-                        &[("table", Output::Table), ("json", Output::Json)],
-                    )
+                    .choice("--output", output, &[("table", Output::Table), ("json", Output::Json)])
                     .unwrap_or(Output::Table),
             })
         }
@@ -265,18 +254,10 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
         inventory: read_inventory(flags, reader),
         viola: read_viola(flags, reader),
         metrics_address: reader
-            .value(
-                "--metrics-bind-address",
-                flags.metrics_bind_address.clone(),
-                optional_address,
-            )
+            .value("--metrics-bind-address", flags.metrics_bind_address.clone(), optional_address)
             .unwrap_or(Some(ListenAddress::any(8080))),
         health_address: reader
-            .value(
-                "--health-probe-bind-address",
-                flags.health_probe_bind_address.clone(),
-                optional_address,
-            )
+            .value("--health-probe-bind-address", flags.health_probe_bind_address.clone(), optional_address)
             .unwrap_or(Some(ListenAddress::any(8081))),
         ca_bundle: flags.ca_bundle.clone(),
         defaults: read_defaults(flags, reader),
@@ -286,12 +267,9 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
 }
 
 fn read_inventory(flags: &Flags, reader: &mut Reader<'_>) -> InventorySettings {
-    let path = reader.either(
-        "--inventory-db-path",
-        &flags.inventory_db_path,
-        "INVENTORY_DB_PATH",
-        |text| Ok(PathBuf::from(text)),
-    );
+    let path = reader.either("--inventory-db-path", &flags.inventory_db_path, "INVENTORY_DB_PATH", |text| {
+        Ok(PathBuf::from(text))
+    });
     let tls = match (flags.api_tls_cert.clone(), flags.api_tls_key.clone()) {
         (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
         (None, None) => None,
@@ -302,20 +280,10 @@ fn read_inventory(flags: &Flags, reader: &mut Reader<'_>) -> InventorySettings {
     };
     InventorySettings {
         enabled: reader
-            .either(
-                "--inventory-enabled",
-                &flags.inventory_enabled,
-                "INVENTORY_ENABLED",
-                values::boolean,
-            )
+            .either("--inventory-enabled", &flags.inventory_enabled, "INVENTORY_ENABLED", values::boolean)
             .unwrap_or(true),
         address: reader
-            .either(
-                "--inventory-addr",
-                &flags.inventory_addr,
-                "INVENTORY_ADDR",
-                values::listen_address,
-            )
+            .either("--inventory-addr", &flags.inventory_addr, "INVENTORY_ADDR", values::listen_address)
             .unwrap_or(ListenAddress::any(18081)),
         db_path: path.unwrap_or_else(|| PathBuf::from("/var/lib/multinic-operator/inventory.json")),
         token_file: flags.api_token_file.clone(),
@@ -326,22 +294,12 @@ fn read_inventory(flags: &Flags, reader: &mut Reader<'_>) -> InventorySettings {
 fn read_viola(flags: &Flags, reader: &mut Reader<'_>) -> ViolaSettings {
     // Zero was "not set" in the previous operator.
     let timeout = reader
-        .either(
-            "--viola-timeout",
-            &flags.viola_timeout,
-            "VIOLA_TIMEOUT",
-            values::duration,
-        )
+        .either("--viola-timeout", &flags.viola_timeout, "VIOLA_TIMEOUT", values::duration)
         .filter(|timeout| !timeout.is_zero());
     ViolaSettings {
         timeout: timeout.unwrap_or(Duration::from_secs(30)),
         insecure_tls: reader
-            .either(
-                "--viola-insecure-tls",
-                &flags.viola_insecure_tls,
-                "VIOLA_INSECURE_TLS",
-                values::boolean,
-            )
+            .either("--viola-insecure-tls", &flags.viola_insecure_tls, "VIOLA_INSECURE_TLS", values::boolean)
             .unwrap_or(false),
         token_file: reader.either(
             "--viola-token-file",
@@ -385,32 +343,23 @@ fn read_cloud_limits(flags: &Flags, reader: &mut Reader<'_>) -> CloudLimits {
         max_in_flight: reader
             .number("--cloud-max-in-flight", &flags.cloud_max_in_flight, 1..=1000)
             .unwrap_or(4),
-        rate: reader
-            .number("--cloud-rate", &flags.cloud_rate, 0.01..=10_000.0)
-            .unwrap_or(10.0),
-        burst: reader
-            .number("--cloud-burst", &flags.cloud_burst, 1..=10_000)
-            .unwrap_or(20),
+        rate: reader.number("--cloud-rate", &flags.cloud_rate, 0.01..=10_000.0).unwrap_or(10.0),
+        burst: reader.number("--cloud-burst", &flags.cloud_burst, 1..=10_000).unwrap_or(20),
         // Less than this would not hold one id beside the headers.
         neutron_request_bytes: reader
-            .number(
-                "--neutron-request-bytes",
-                &flags.neutron_request_bytes,
-                1_200..=1_000_000,
-            )
+            .number("--neutron-request-bytes", &flags.neutron_request_bytes, 1_200..=1_000_000)
             .unwrap_or(3_800),
     }
 }
 
 fn read_log(flags: &Flags, reader: &mut Reader<'_>) -> LogSettings {
     let formats = [("human", LogFormat::Human), ("json", LogFormat::Json)];
-    let level =
-        reader.value("--log-level", flags.log_level.clone(), |text| match text
-            .parse::<tracing_subscriber::EnvFilter>()
-        {
+    let level = reader.value("--log-level", flags.log_level.clone(), |text| {
+        match text.parse::<tracing_subscriber::EnvFilter>() {
             Ok(_) if !text.trim().is_empty() => Ok(text.to_owned()),
             _ => Err("must be error, warn, info, debug or trace, or a filter of these".to_owned()),
-        });
+        }
+    });
     LogSettings {
         format: reader.choice("--log-format", flags.log_format.clone(), &formats),
         level: level.unwrap_or_else(|| "info".to_owned()),
@@ -421,9 +370,7 @@ fn read_log(flags: &Flags, reader: &mut Reader<'_>) -> LogSettings {
 fn optional_address(text: &str) -> Result<Option<ListenAddress>, String> {
     match text.trim() {
         "0" | "" => Ok(None),
-        text => values::listen_address(text)
-            .map(Some)
-            .map_err(|problem| format!("{problem}, or 0")),
+        text => values::listen_address(text).map(Some).map_err(|problem| format!("{problem}, or 0")),
     }
 }
 

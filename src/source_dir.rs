@@ -81,10 +81,7 @@ impl FolderSource {
         let reader = SharedReader::new(dir, options.grace);
         // Watched before it is read: a change in between is an event then.
         let watch = watch::Watch::start(dir);
-        let scan = reader.scan().await.map_err(|problem| FolderError {
-            path: dir.to_owned(),
-            problem,
-        })?;
+        let scan = reader.scan().await.map_err(|problem| FolderError { path: dir.to_owned(), problem })?;
         let (sender, events) = channel();
         let follower = Follower {
             reader: reader.clone(),
@@ -155,9 +152,7 @@ struct SharedReader {
 impl SharedReader {
     fn new(dir: &Path, grace: Duration) -> Self {
         let reader = FolderReader::new(dir.to_owned(), grace);
-        Self {
-            reader: Arc::new(Mutex::new(reader)),
-        }
+        Self { reader: Arc::new(Mutex::new(reader)) }
     }
 
     async fn scan(&self) -> Result<Scan, String> {
@@ -173,8 +168,7 @@ impl SharedReader {
         let done = tokio::task::spawn_blocking(move || {
             work(&mut reader.lock().unwrap_or_else(PoisonError::into_inner))
         });
-        done.await
-            .unwrap_or_else(|_| Err("could not be looked at, the reader failed".to_owned()))
+        done.await.unwrap_or_else(|_| Err("could not be looked at, the reader failed".to_owned()))
     }
 }
 
@@ -187,10 +181,7 @@ impl SecretSource for FolderSecrets {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         Box::pin(async move {
             let wanted = (namespace.clone(), name.clone());
-            let found = self
-                .0
-                .blocking(move |reader| reader.secret(&wanted.0, &wanted.1))
-                .await;
+            let found = self.0.blocking(move |reader| reader.secret(&wanted.0, &wanted.1)).await;
             found.map_err(|problem| SecretError {
                 namespace,
                 name,

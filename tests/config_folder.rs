@@ -29,10 +29,7 @@ const BY_EVENT: FolderOptions = FolderOptions {
 };
 
 /// Quick, with a rescan.
-const BY_RESCAN: FolderOptions = FolderOptions {
-    rescan: Duration::from_millis(50),
-    ..BY_EVENT
-};
+const BY_RESCAN: FolderOptions = FolderOptions { rescan: Duration::from_millis(50), ..BY_EVENT };
 
 struct World {
     dir: TempDir,
@@ -53,12 +50,7 @@ impl World {
     async fn start_in(dir: TempDir, below: &str, options: FolderOptions) -> Self {
         let path = dir.path().join(below);
         let (source, events) = start(&path, options).await.unwrap();
-        let mut world = Self {
-            dir,
-            source,
-            events,
-            seen: Vec::new(),
-        };
+        let mut world = Self { dir, source, events, seen: Vec::new() };
         world.until("synced").await;
         world
     }
@@ -104,15 +96,9 @@ async fn read(secrets: &FolderSecrets) -> Option<String> {
 }
 
 async fn start(path: &Path, options: FolderOptions) -> Result<(FolderSource, SourceEvents), String> {
-    FolderSource::start(
-        path,
-        options,
-        Defaults::default(),
-        BTreeMap::new(),
-        Arc::new(SystemClock),
-    )
-    .await
-    .map_err(|error| error.to_string())
+    FolderSource::start(path, options, Defaults::default(), BTreeMap::new(), Arc::new(SystemClock))
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// `+name generation vm`, `-name`, `? name`, `! file: problem`, `ok file`, `synced`.
@@ -193,10 +179,7 @@ async fn a_broken_file_is_reported_and_its_objects_go_on() {
 
 #[tokio::test]
 async fn an_editor_that_takes_the_file_away_first_deletes_nothing() {
-    let slow_grace = FolderOptions {
-        grace: Duration::from_secs(5),
-        ..BY_EVENT
-    };
+    let slow_grace = FolderOptions { grace: Duration::from_secs(5), ..BY_EVENT };
     let mut world = World::start(&[("a.yaml", config("a", "v"))], slow_grace).await;
     let mark = world.seen.len();
     fs::rename(world.path("a.yaml"), world.path("a.yaml~")).unwrap();
@@ -237,10 +220,7 @@ async fn the_swapped_links_of_a_mounted_configmap_are_seen() {
         let event = tokio::time::timeout(DEADLINE, events.recv()).await;
         short(event.expect("nothing came").unwrap())
     };
-    assert_eq!(
-        [next().await, next().await, next().await],
-        ["? a", "+a 1 v", "synced"]
-    );
+    assert_eq!([next().await, next().await, next().await], ["? a", "+a 1 v", "synced"]);
     version(2, "w");
     assert_eq!(next().await, "+a 2 w");
 }
@@ -250,10 +230,7 @@ async fn a_folder_that_is_missing_at_the_start_is_an_error() {
     let dir = TempDir::new().unwrap();
     let missing = dir.path().join("missing");
     let error = start(&missing, BY_EVENT).await.err().unwrap();
-    assert_eq!(
-        error,
-        format!("config folder {}: does not exist", missing.display())
-    );
+    assert_eq!(error, format!("config folder {}: does not exist", missing.display()));
     fs::write(&missing, "").unwrap();
     let error = start(&missing, BY_EVENT).await.err().unwrap();
     assert!(error.ends_with("is not a folder"), "{error}");
@@ -264,23 +241,14 @@ async fn a_folder_that_goes_away_takes_nothing_along_and_is_watched_again_when_i
     let dir = TempDir::new().unwrap();
     let folder = dir.path().join("configs");
     fs::create_dir(&folder).unwrap();
-    fs::write(
-        folder.join("a.yaml"),
-        format!("{}{}", config("a", "v"), secret("x")),
-    )
-    .unwrap();
+    fs::write(folder.join("a.yaml"), format!("{}{}", config("a", "v"), secret("x"))).unwrap();
     let mut world = World::start_in(dir, "configs", BY_RESCAN).await;
     let mark = world.seen.len();
     fs::rename(&folder, world.path("away")).unwrap();
     world.until("! configs: does not exist").await;
     assert_eq!(world.secret().await.as_deref(), Some("x"));
     let unknown = world.source.secrets().get("default", "other").await;
-    assert!(
-        unknown
-            .unwrap_err()
-            .to_string()
-            .contains("the config folder does not exist")
-    );
+    assert!(unknown.unwrap_err().to_string().contains("the config folder does not exist"));
     fs::rename(world.path("away"), &folder).unwrap();
     world.until("ok configs").await;
     world.write("configs/a.yaml", &config("a", "w"));
@@ -336,21 +304,14 @@ async fn many_changes_reach_a_slow_reader_as_the_newest_state() {
 async fn a_file_that_is_too_large_or_no_text_is_reported() {
     let mut world = World::start(&[], BY_EVENT).await;
     world.write("large.yaml", &"#".repeat(4 * 1024 * 1024 + 1));
-    world
-        .until("! large.yaml: cannot be read: it is larger than 4 MiB")
-        .await;
+    world.until("! large.yaml: cannot be read: it is larger than 4 MiB").await;
     fs::write(world.path("binary.yaml"), [0xff, 0xfe, 0x00]).unwrap();
     world.until("! binary.yaml: cannot be read").await;
 }
 
 #[tokio::test]
 async fn the_events_end_with_the_source() {
-    let World {
-        source,
-        mut events,
-        dir: _dir,
-        ..
-    } = World::start(&[], BY_EVENT).await;
+    let World { source, mut events, dir: _dir, .. } = World::start(&[], BY_EVENT).await;
     drop(source);
     let end = tokio::time::timeout(DEADLINE, events.recv()).await;
     assert!(end.expect("it goes on").is_none());

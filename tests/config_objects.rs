@@ -17,11 +17,7 @@ fn config(spec: &str) -> Arc<Config> {
     let object =
         serde_json::json!({"metadata": {"name": "sample", "namespace": "multinic-system"}, "spec": spec});
     let raw = RawObject::from_json(&object).unwrap();
-    let life = Life {
-        uid: "u".into(),
-        generation: 1,
-        created: "2026-01-10T00:00:00Z".parse().unwrap(),
-    };
+    let life = Life { uid: "u".into(), generation: 1, created: "2026-01-10T00:00:00Z".parse().unwrap() };
     let defaults = Defaults {
         viola_endpoint: Some("http://viola-api.multinic-system.svc.cluster.local:8080".into()),
         ..Defaults::default()
@@ -57,16 +53,10 @@ fn the_documented_sample_with_comments() {
         "#,
     );
     assert_eq!(config.vms.len(), 2);
-    assert_eq!(
-        config.viola_endpoint,
-        "http://viola-api.other.svc.cluster.local:8080"
-    );
+    assert_eq!(config.viola_endpoint, "http://viola-api.other.svc.cluster.local:8080");
     assert_eq!(config.polling.fast, Duration::from_secs(10));
     let CredentialSource::Contrabass { key, .. } = &config.cloud.source;
-    assert_eq!(
-        key.secret.as_ref().map(|secret| secret.name.as_str()),
-        Some("contrabass-encrypt-key")
-    );
+    assert_eq!(key.secret.as_ref().map(|secret| secret.name.as_str()), Some("contrabass-encrypt-key"));
 }
 
 /// What every object below has.
@@ -112,16 +102,10 @@ fn empty_strings_where_nothing_is_meant() {
          pollFastInterval: ''\n  pollSlowInterval: ''\n  pollErrorInterval: ''\n  pollFastWindow: ''\n",
     );
     let cloud = &config.cloud;
-    assert_eq!(
-        (&cloud.neutron_endpoint, &cloud.nova_endpoint, &cloud.region),
-        (&None, &None, &None)
-    );
+    assert_eq!((&cloud.neutron_endpoint, &cloud.nova_endpoint, &cloud.region), (&None, &None, &None));
     assert_eq!((&cloud.interface, &cloud.node_name_metadata_key), (&None, &None));
     assert_eq!(config.polling, Default::default());
-    assert_eq!(
-        config.viola_endpoint,
-        "http://viola-api.multinic-system.svc.cluster.local:8080"
-    );
+    assert_eq!(config.viola_endpoint, "http://viola-api.multinic-system.svc.cluster.local:8080");
 }
 
 #[test]
@@ -145,10 +129,7 @@ fn white_space_round_everything() {
     assert_eq!(config.vms[0].as_str(), "v");
     assert_eq!(config.viola_endpoint, "http://v");
     assert_eq!(config.cloud.interface, Some(EndpointInterface::Public));
-    assert_eq!(
-        config.cloud.neutron_endpoint.as_deref(),
-        Some("http://n:9696/v2.0")
-    );
+    assert_eq!(config.cloud.neutron_endpoint.as_deref(), Some("http://n:9696/v2.0"));
     assert_eq!(config.polling.fast, Duration::from_secs(5));
 }
 
@@ -176,15 +157,9 @@ fn numbers_out_of_their_range() {
 fn statuses_in_lower_case_and_a_star_among_others() {
     let statuses = |list: &str| {
         let settings = format!("{{contrabassEndpoint: https://c, openstackPortAllowedStatuses: {list}}}");
-        with(&format!("subnetID: s\nvmNames: [v]\nsettings: {settings}\n"))
-            .rules
-            .statuses
-            .clone()
+        with(&format!("subnetID: s\nvmNames: [v]\nsettings: {settings}\n")).rules.statuses.clone()
     };
-    assert_eq!(
-        statuses("[active]"),
-        AllowedStatuses::Only(["ACTIVE".to_owned()].into())
-    );
+    assert_eq!(statuses("[active]"), AllowedStatuses::Only(["ACTIVE".to_owned()].into()));
     assert_eq!(statuses("[active, '*']"), AllowedStatuses::All);
 }
 

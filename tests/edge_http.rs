@@ -70,11 +70,7 @@ impl World {
             token: None,
             standby: None,
         };
-        Self {
-            inventory,
-            board,
-            parts,
-        }
+        Self { inventory, board, parts }
     }
 
     async fn serve(&self) -> Server {
@@ -97,14 +93,8 @@ async fn the_inventory_routes_answer_as_documented() {
     let server = World::new(inventory()).serve().await;
     for (name, path) in [
         ("providers", "/v1/interfaces/providers".to_owned()),
-        (
-            "node-configs",
-            format!("/v1/interfaces/node-configs?providerId={PROVIDER}"),
-        ),
-        (
-            "by-instance",
-            format!("/v1/interfaces/node-configs/by-instance/{VM}"),
-        ),
+        ("node-configs", format!("/v1/interfaces/node-configs?providerId={PROVIDER}")),
+        ("by-instance", format!("/v1/interfaces/node-configs/by-instance/{VM}")),
     ] {
         let answer = server.get(&path).await;
         assert_eq!(answer.status, 200, "{path}");
@@ -123,10 +113,7 @@ async fn an_instance_is_found_in_any_case_and_within_one_provider() {
     assert_eq!(upper.json().as_array().unwrap().len(), 2, "one in each provider");
     let one = server.get(&by(format!("{VM}?providerId={PROVIDER}"))).await;
     assert_eq!(one.json().as_array().unwrap().len(), 1);
-    assert_eq!(
-        server.get(&by(format!("{VM}?providerId=other"))).await.status,
-        404
-    );
+    assert_eq!(server.get(&by(format!("{VM}?providerId=other"))).await.status, 404);
 }
 
 #[tokio::test]
@@ -135,10 +122,7 @@ async fn an_unknown_provider_has_no_nodes() {
     let answer = server.get("/v1/interfaces/node-configs?providerId=unknown").await;
     assert_eq!((answer.status, answer.body.as_str()), (200, "[]"));
     let empty = World::new(Snapshot::default()).serve().await;
-    assert_eq!(
-        empty.get("/v1/interfaces/providers").await.body,
-        r#"{"providers":[]}"#
-    );
+    assert_eq!(empty.get("/v1/interfaces/providers").await.body, r#"{"providers":[]}"#);
 }
 
 #[tokio::test]
@@ -147,38 +131,13 @@ async fn every_error_is_json_with_its_code() {
     let long = format!("/v1/configs?x={}", "a".repeat(5_000));
     let cases = [
         ("GET", "/v1/interfaces/node-configs", 400, "bad_request"),
-        (
-            "GET",
-            "/v1/interfaces/node-configs?providerId=",
-            400,
-            "bad_request",
-        ),
-        (
-            "GET",
-            "/v1/interfaces/node-configs/by-instance/",
-            400,
-            "bad_request",
-        ),
+        ("GET", "/v1/interfaces/node-configs?providerId=", 400, "bad_request"),
+        ("GET", "/v1/interfaces/node-configs/by-instance/", 400, "bad_request"),
         ("GET", "/v1/interfaces/providers?limit=0", 400, "bad_request"),
         ("GET", "/v1/interfaces/providers?continue=%2A", 400, "bad_request"),
-        (
-            "GET",
-            "/v1/interfaces/node-configs?providerId=%zz",
-            400,
-            "bad_request",
-        ),
-        (
-            "GET",
-            "/v1/interfaces/node-configs/by-instance/%ff",
-            400,
-            "bad_request",
-        ),
-        (
-            "GET",
-            "/v1/interfaces/node-configs/by-instance/unknown",
-            404,
-            "not_found",
-        ),
+        ("GET", "/v1/interfaces/node-configs?providerId=%zz", 400, "bad_request"),
+        ("GET", "/v1/interfaces/node-configs/by-instance/%ff", 400, "bad_request"),
+        ("GET", "/v1/interfaces/node-configs/by-instance/unknown", 404, "not_found"),
         ("GET", "/v1/configs/ns/unknown", 404, "not_found"),
         ("GET", "/v1/unknown", 404, "not_found"),
         ("GET", "/healthz/", 404, "not_found"),
@@ -192,25 +151,13 @@ async fn every_error_is_json_with_its_code() {
         assert_eq!(answer.json()["error"]["code"], code, "{method} {path}");
         assert!(answer.json()["error"]["message"].is_string(), "{method} {path}");
         let is_405 = status == 405;
-        assert_eq!(
-            answer.header("allow"),
-            is_405.then_some("GET,HEAD"),
-            "{method} {path}"
-        );
+        assert_eq!(answer.header("allow"), is_405.then_some("GET,HEAD"), "{method} {path}");
     }
-    let large = server
-        .request("GET", "/v1/configs", &[("content-length", "99999999")])
-        .await;
+    let large = server.request("GET", "/v1/configs", &[("content-length", "99999999")]).await;
     assert_eq!(large.status, 413);
     assert_eq!(large.json()["error"]["code"], "payload_too_large");
     let head = "x".repeat(17_000);
-    assert_eq!(
-        server
-            .request("GET", "/healthz", &[("x-long", &head)])
-            .await
-            .status,
-        431
-    );
+    assert_eq!(server.request("GET", "/healthz", &[("x-long", &head)]).await.status, 431);
 }
 
 #[tokio::test]
@@ -243,10 +190,7 @@ async fn a_route_that_panics_is_an_internal_error_and_the_server_goes_on() {
     world.parts.tree = Arc::new(Broken);
     let server = world.serve().await;
     let answer = server.get("/v1/actors").await;
-    assert_eq!(
-        (answer.status, &answer.json()["error"]["code"]),
-        (500, &json!("internal"))
-    );
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (500, &json!("internal")));
     assert_eq!(server.get("/healthz").await.status, 200);
 }
 
@@ -270,10 +214,7 @@ async fn pages_follow_each_other_to_the_end() {
     let first = server.get("/v1/interfaces/providers?limit=1").await.json();
     assert_eq!(first["providers"].as_array().unwrap().len(), 1);
     let next = first["continue"].as_str().unwrap();
-    let last = server
-        .get(&format!("/v1/interfaces/providers?limit=1&continue={next}"))
-        .await
-        .json();
+    let last = server.get(&format!("/v1/interfaces/providers?limit=1&continue={next}")).await.json();
     assert_eq!(last["providers"].as_array().unwrap().len(), 1);
     assert_eq!(last.get("continue"), None);
 }
@@ -403,17 +344,11 @@ async fn readiness_says_what_it_is_made_of() {
     assert_eq!(ready.status, 200);
     golden("readyz", &ready);
 
-    let not_ready = Health(
-        Err("the root is gone".to_owned()),
-        vec![check("watch", false, true)],
-    );
+    let not_ready = Health(Err("the root is gone".to_owned()), vec![check("watch", false, true)]);
     let server = Server::start(probe_router(Arc::new(not_ready))).await;
     assert_eq!(server.get("/readyz").await.status, 503);
     let dead = server.get("/healthz").await;
-    assert_eq!(
-        (dead.status, &dead.json()["error"]["message"]),
-        (503, &json!("the root is gone"))
-    );
+    assert_eq!((dead.status, &dead.json()["error"]["message"]), (503, &json!("the root is gone")));
 }
 
 #[tokio::test]
@@ -421,15 +356,8 @@ async fn metrics_are_in_prometheus_text_format() {
     let server = Server::start(metrics_router(MetricsHandle::new())).await;
     let answer = server.get("/metrics").await;
     assert_eq!(answer.status, 200);
-    assert_eq!(
-        answer.header("content-type"),
-        Some("text/plain; version=0.0.4; charset=utf-8")
-    );
-    assert!(
-        answer.body.contains("# TYPE multinic_build_info gauge\n"),
-        "{}",
-        answer.body
-    );
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert!(answer.body.contains("# TYPE multinic_build_info gauge\n"), "{}", answer.body);
     assert_eq!(server.get("/").await.status, 404);
 }
 

@@ -15,16 +15,11 @@ const PROVIDER: &str = "5d1f8a52-6a0e-4b53-9f0d-0f6f1f3f5a01";
 const OTHER_PROVIDER: &str = "5d1f8a52-6a0e-4b53-9f0d-0f6f1f3f5a02";
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/inventory")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inventory").join(name)
 }
 
 fn key(provider: &str, node: &str) -> RecordKey {
-    RecordKey {
-        provider: provider.into(),
-        node: NodeName::new(node).unwrap(),
-    }
+    RecordKey { provider: provider.into(), node: NodeName::new(node).unwrap() }
 }
 
 fn record<'a>(snapshot: &'a Snapshot, provider: &str, node: &str) -> &'a Record {
@@ -40,43 +35,21 @@ fn encoded(snapshot: &Snapshot) -> Value {
 #[test]
 fn a_file_of_the_previous_operator_loads() {
     let loaded = read(&fixture("previous_operator.json")).unwrap();
-    let nodes: Vec<&str> = loaded
-        .snapshot
-        .records
-        .keys()
-        .map(|key| key.node.as_str())
-        .collect();
+    let nodes: Vec<&str> = loaded.snapshot.records.keys().map(|key| key.node.as_str()).collect();
     assert_eq!(nodes, ["infra01", "worker-1", "worker-4"]);
 
     let infra = record(&loaded.snapshot, PROVIDER, "infra01");
     let ids: Vec<u8> = infra.config.interfaces.iter().map(|i| i.id).collect();
     assert_eq!(ids, [0, 1], "a missing id is 0");
-    assert_eq!(
-        infra.config.interfaces[0].mac_address.to_string(),
-        "fa:16:3e:00:00:01"
-    );
-    assert_eq!(
-        infra.last_config_hash.as_str(),
-        "00112233aabbccdd",
-        "its hash is taken as it is"
-    );
+    assert_eq!(infra.config.interfaces[0].mac_address.to_string(), "fa:16:3e:00:00:01");
+    assert_eq!(infra.last_config_hash.as_str(), "00112233aabbccdd", "its hash is taken as it is");
     assert_eq!(infra.updated_at.to_string(), "2026-01-12T02:51:32.123456789Z");
     assert_eq!(infra.owner, None);
 
     let worker = record(&loaded.snapshot, PROVIDER, "worker-1");
-    assert_eq!(
-        worker.instance_id.as_str(),
-        "a3c1c0de-0000-4000-8000-000000000002"
-    );
-    assert_eq!(
-        worker.config.interfaces[0].mtu, 0,
-        "what the previous operator sent when a look-up failed"
-    );
-    assert_eq!(
-        worker.updated_at.to_string(),
-        "2026-01-12T02:51:32Z",
-        "without a zone it is UTC"
-    );
+    assert_eq!(worker.instance_id.as_str(), "a3c1c0de-0000-4000-8000-000000000002");
+    assert_eq!(worker.config.interfaces[0].mtu, 0, "what the previous operator sent when a look-up failed");
+    assert_eq!(worker.updated_at.to_string(), "2026-01-12T02:51:32Z", "without a zone it is UTC");
 
     let without = record(&loaded.snapshot, OTHER_PROVIDER, "worker-4");
     assert!(without.config.interfaces.is_empty());
@@ -115,10 +88,7 @@ fn an_entry_that_cannot_be_used_goes_once_its_node_is_delivered() {
     let same: Vec<&Value> = records.iter().filter(|r| r["nodeName"] == "worker-3").collect();
     assert_eq!(same.len(), 1);
     assert!(same[0]["config"].is_object());
-    assert!(
-        records.iter().any(|r| r["nodeName"] == "worker_2"),
-        "the other one stays"
-    );
+    assert!(records.iter().any(|r| r["nodeName"] == "worker_2"), "the other one stays");
 }
 
 #[test]
@@ -158,11 +128,7 @@ fn configs_owners_and_allocations_come_back() {
     let loaded = decode(file.to_string().as_bytes()).unwrap();
     assert_eq!(loaded.snapshot.configs.len(), 1);
     assert_eq!(loaded.snapshot.foreign.configs.len(), 1);
-    assert_eq!(
-        encoded(&loaded.snapshot),
-        file,
-        "nothing is lost and nothing is added"
-    );
+    assert_eq!(encoded(&loaded.snapshot), file, "nothing is lost and nothing is added");
 
     // Once the unreadable config has a state of ours, that one counts.
     let mut snapshot = loaded.snapshot;
@@ -174,12 +140,7 @@ fn configs_owners_and_allocations_come_back() {
 
 #[test]
 fn an_empty_inventory_has_several_spellings() {
-    for text in [
-        "{}",
-        r#"{"records":null}"#,
-        r#"{"records":[]}"#,
-        "\u{feff}{\"records\":[]}\n",
-    ] {
+    for text in ["{}", r#"{"records":null}"#, r#"{"records":[]}"#, "\u{feff}{\"records\":[]}\n"] {
         let loaded = decode(text.as_bytes()).unwrap();
         assert_eq!(loaded.snapshot, Snapshot::default(), "{text}");
     }

@@ -50,11 +50,7 @@ fn no_secrets() -> Secrets {
 fn client_with(secrets: Secrets, change: impl FnOnce(&mut ViolaSettings)) -> ViolaClient {
     // Whoever installs first wins; all tests install the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut settings = ViolaSettings {
-        timeout: PATIENT,
-        insecure_tls: false,
-        token: None,
-    };
+    let mut settings = ViolaSettings { timeout: PATIENT, insecure_tls: false, token: None };
     change(&mut settings);
     let upstream = Upstream::new(&UpstreamSettings::default()).unwrap();
     ViolaClient::new(Arc::new(upstream), Arc::new(secrets), settings)
@@ -65,19 +61,12 @@ fn client() -> ViolaClient {
 }
 
 async fn post(client: &ViolaClient, config: Config) -> Result<PostAnswer, PostError> {
-    client
-        .post(Arc::new(config), vec![node("worker-1"), node("worker-2")])
-        .await
+    client.post(Arc::new(config), vec![node("worker-1"), node("worker-2")]).await
 }
 
 fn node(name: &str) -> Arc<NodeConfig> {
-    let record = edge_support::record(
-        "p",
-        name,
-        "a3c1c0de-0000-4000-8000-000000000001",
-        2,
-        "2026-01-01T00:00:00Z",
-    );
+    let record =
+        edge_support::record("p", name, "a3c1c0de-0000-4000-8000-000000000001", 2, "2026-01-01T00:00:00Z");
     record.config
 }
 
@@ -122,12 +111,7 @@ async fn the_request_is_the_documented_one() {
     assert_eq!(path, "/v1/k8s/multinic/node-configs");
     assert_eq!(headers["content-type"], "application/json");
     assert_eq!(headers["x-provider-id"], "5d1f8a52-6a0e-4b53-9f0d-0f6f1f3f5a01");
-    assert!(
-        headers["user-agent"]
-            .to_str()
-            .unwrap()
-            .starts_with("multinic-operator/")
-    );
+    assert!(headers["user-agent"].to_str().unwrap().starts_with("multinic-operator/"));
     assert_eq!(headers.get("authorization"), None);
     let interface = |id: u8| {
         json!({
@@ -171,11 +155,7 @@ async fn every_answer_has_its_meaning_and_its_text() {
         let seen = Seen::default();
         let server = seen
             .server(move || {
-                (
-                    status,
-                    [("location", "/elsewhere"), ("retry-after", "7")],
-                    "mtu is missing\nin worker-1",
-                )
+                (status, [("location", "/elsewhere"), ("retry-after", "7")], "mtu is missing\nin worker-1")
             })
             .await;
         let error = post(&client, config(&server.url())).await.unwrap_err();
@@ -183,11 +163,7 @@ async fn every_answer_has_its_meaning_and_its_text() {
         assert_eq!(error.retry_after, Some(Duration::from_secs(7)), "{code}");
         let expected = format!("viola: post node configs: {status} \"mtu is missing in worker-1\"");
         assert_eq!(error.message, expected);
-        assert_eq!(
-            seen.count(),
-            1,
-            "{code}: redirects are not followed, nothing is repeated"
-        );
+        assert_eq!(seen.count(), 1, "{code}: redirects are not followed, nothing is repeated");
     }
 }
 
@@ -196,37 +172,23 @@ async fn any_2xx_is_a_success_and_results_are_read_node_by_node() {
     for code in [200, 201, 202, 204] {
         let status = StatusCode::from_u16(code).unwrap();
         let server = Seen::default().server(move || status).await;
-        assert_eq!(
-            post(&client(), config(&server.url())).await,
-            Ok(PostAnswer::AllAccepted),
-            "{code}"
-        );
+        assert_eq!(post(&client(), config(&server.url())).await, Ok(PostAnswer::AllAccepted), "{code}");
     }
     let body = r#"{"applied":1,"results":[{"nodeName":"worker-1","status":"applied"},
         {"nodeName":"worker-2","status":"failed","message":"no such node"}]}"#;
-    let server = Seen::default()
-        .server(move || (StatusCode::MULTI_STATUS, body))
-        .await;
+    let server = Seen::default().server(move || (StatusCode::MULTI_STATUS, body)).await;
     let Ok(PostAnswer::PerNode(results)) = post(&client(), config(&server.url())).await else {
         panic!("not node by node")
     };
-    let results: Vec<_> = results
-        .iter()
-        .map(|r| (r.node.as_str(), r.result.clone()))
-        .collect();
-    assert_eq!(
-        results,
-        [("worker-1", Ok(())), ("worker-2", Err("no such node".to_owned()))]
-    );
+    let results: Vec<_> = results.iter().map(|r| (r.node.as_str(), r.result.clone())).collect();
+    assert_eq!(results, [("worker-1", Ok(())), ("worker-2", Err("no such node".to_owned()))]);
 }
 
 #[tokio::test]
 async fn the_outcome_of_a_timeout_or_a_lost_connection_is_unknown() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let config_of = |listener: &TcpListener| config(&format!("http://{}", listener.local_addr().unwrap()));
-    let hasty = client_with(no_secrets(), |settings| {
-        settings.timeout = Duration::from_millis(50)
-    });
+    let hasty = client_with(no_secrets(), |settings| settings.timeout = Duration::from_millis(50));
     let error = post(&hasty, config_of(&silent)).await.unwrap_err();
     assert_eq!(error.failure, PostFailure::UnknownOutcome);
     assert_eq!(error.message, "viola: post node configs: no answer within 50ms");
@@ -243,10 +205,7 @@ async fn the_outcome_of_a_timeout_or_a_lost_connection_is_unknown() {
     });
     let error = post(&client(), config).await.unwrap_err();
     assert_eq!(error.failure, PostFailure::UnknownOutcome);
-    assert_eq!(
-        error.message,
-        "viola: post node configs: the connection was closed without an answer"
-    );
+    assert_eq!(error.message, "viola: post node configs: the connection was closed without an answer");
 }
 
 #[tokio::test]
@@ -255,9 +214,7 @@ async fn without_a_connection_nothing_was_carried_out() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
     };
-    let error = post(&client(), config(&format!("http://{address}")))
-        .await
-        .unwrap_err();
+    let error = post(&client(), config(&format!("http://{address}"))).await.unwrap_err();
     assert_eq!(error.failure, PostFailure::Unavailable);
     let expected = format!("viola: post node configs: no connection to {address}: connection refused");
     assert_eq!(error.message, expected);
@@ -267,20 +224,14 @@ async fn without_a_connection_nothing_was_carried_out() {
 async fn an_endpoint_that_is_no_url_is_rejected() {
     let error = post(&client(), config("viola")).await.unwrap_err();
     assert_eq!(error.failure, PostFailure::Rejected);
-    assert!(
-        error.message.contains("the endpoint is no URL"),
-        "{}",
-        error.message
-    );
+    assert!(error.message.contains("the endpoint is no URL"), "{}", error.message);
 }
 
 #[tokio::test]
 async fn the_token_is_read_anew_and_never_shown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
-    let client = client_with(no_secrets(), |settings| {
-        settings.token = Some(TokenFile::new(&path))
-    });
+    let client = client_with(no_secrets(), |settings| settings.token = Some(TokenFile::new(&path)));
     let seen = Seen::default();
     let server = seen.server(|| StatusCode::FORBIDDEN).await;
 
@@ -305,10 +256,7 @@ async fn a_certificate_is_verified_unless_the_settings_say_otherwise() {
     assert!(error.message.contains("unknown issuer"), "{}", error.message);
 
     let insecure = client_with(no_secrets(), |settings| settings.insecure_tls = true);
-    assert_eq!(
-        post(&insecure, config(&server.url)).await,
-        Ok(PostAnswer::AllAccepted)
-    );
+    assert_eq!(post(&insecure, config(&server.url)).await, Ok(PostAnswer::AllAccepted));
 }
 
 #[tokio::test]
@@ -316,10 +264,7 @@ async fn a_config_brings_its_own_ca_bundle() {
     let server = TlsServer::start().await;
     let with_bundle = |key: &str| {
         let mut config = config(&server.url);
-        config.cloud.ca_bundle = Some(SecretKeyRef {
-            name: "ca".to_owned(),
-            key: key.to_owned(),
-        });
+        config.cloud.ca_bundle = Some(SecretKeyRef { name: "ca".to_owned(), key: key.to_owned() });
         config
     };
     let secrets = || {
@@ -329,30 +274,12 @@ async fn a_config_brings_its_own_ca_bundle() {
         Secrets(Ok([("ns/ca".to_owned(), data)].into()))
     };
     let client = client_with(secrets(), |_| {});
-    assert_eq!(
-        post(&client, with_bundle("ca.crt")).await,
-        Ok(PostAnswer::AllAccepted)
-    );
+    assert_eq!(post(&client, with_bundle("ca.crt")).await, Ok(PostAnswer::AllAccepted));
 
     for (client, key, failure, text) in [
-        (
-            client_with(secrets(), |_| {}),
-            "bad",
-            PostFailure::Rejected,
-            "no usable PEM certificate",
-        ),
-        (
-            client_with(secrets(), |_| {}),
-            "other",
-            PostFailure::Rejected,
-            "it has no key \"other\"",
-        ),
-        (
-            client_with(no_secrets(), |_| {}),
-            "ca.crt",
-            PostFailure::Rejected,
-            "there is no such secret",
-        ),
+        (client_with(secrets(), |_| {}), "bad", PostFailure::Rejected, "no usable PEM certificate"),
+        (client_with(secrets(), |_| {}), "other", PostFailure::Rejected, "it has no key \"other\""),
+        (client_with(no_secrets(), |_| {}), "ca.crt", PostFailure::Rejected, "there is no such secret"),
         (
             client_with(Secrets(Err("away".to_owned())), |_| {}),
             "ca.crt",

@@ -43,11 +43,8 @@ fn a_refused_application_credential_says_why_as_keystone_does() {
 fn an_expired_application_credential_is_refused() {
     let bed = Bed::new();
     bed.cloud.set_next_id("e5bf7715e040435ebf05e6aa4ad2fc4b");
-    let credential = bed
-        .cloud
-        .add_app_credential("6cf15e27b3a5495cadc0954bdc485479", "0764b6", "short");
-    bed.cloud
-        .expire_app_credential(&credential.id, std::time::Duration::ZERO);
+    let credential = bed.cloud.add_app_credential("6cf15e27b3a5495cadc0954bdc485479", "0764b6", "short");
+    bed.cloud.expire_app_credential(&credential.id, std::time::Duration::ZERO);
     bed.check("keystone-auth-appcred-expired");
 }
 
@@ -65,8 +62,7 @@ fn every_refused_password_login_looks_the_same() {
 #[test]
 fn a_disabled_project_refuses_logins() {
     let bed = Bed::new();
-    bed.cloud
-        .set_project_enabled("0764b6ee59a64e378881651220874c09", false);
+    bed.cloud.set_project_enabled("0764b6ee59a64e378881651220874c09", false);
     bed.check("keystone-auth-disabled-project");
 }
 
@@ -115,15 +111,9 @@ fn a_keystone_url_without_its_version_is_a_page_that_is_not_found() {
     let bed = Bed::new();
     let url = bed.cloud.url(multinic_operator::sim::Service::Keystone);
     let reply = request(&url, "POST", "/auth/tokens", &[], "{}").unwrap();
-    assert_eq!(
-        (reply.status, reply.header("content-type")),
-        (404, Some("text/html; charset=utf-8"))
-    );
+    assert_eq!((reply.status, reply.header("content-type")), (404, Some("text/html; charset=utf-8")));
     let reply = request(&url, "POST", "//v3/auth/tokens", &[], "{}").unwrap();
-    assert_eq!(
-        (reply.status, reply.header("location")),
-        (308, Some(&*format!("{url}/v3/auth/tokens")))
-    );
+    assert_eq!((reply.status, reply.header("location")), (308, Some(&*format!("{url}/v3/auth/tokens"))));
 }
 
 #[test]
@@ -253,11 +243,7 @@ fn the_servers_own_page_limit_cuts_every_list() {
     ] {
         assert!(bed.cloud.delete_port(port), "{port}");
     }
-    bed.check_all(&[
-        "neutron-page-max-10",
-        "neutron-page-max-10-limit-0",
-        "neutron-page-max-10-limit-50",
-    ]);
+    bed.check_all(&["neutron-page-max-10", "neutron-page-max-10-limit-0", "neutron-page-max-10-limit-50"]);
 }
 
 #[test]
@@ -385,9 +371,8 @@ fn nova_describes_its_versions_and_refuses_other_microversions() {
 /// So many filters in one request to the list of ports: status, or `None` for a
 /// closed connection, and how many ports came.
 fn long_request(bed: &Bed, filters: usize) -> (Option<u16>, usize) {
-    let ids: Vec<String> = (0..filters)
-        .map(|n| format!("device_id=00000000-0000-4000-8000-{n:012}"))
-        .collect();
+    let ids: Vec<String> =
+        (0..filters).map(|n| format!("device_id=00000000-0000-4000-8000-{n:012}")).collect();
     match bed.get_ports(&ids.join("&")) {
         Ok(reply) if reply.status == 200 => (Some(200), reply.ids("ports").len()),
         Ok(reply) => (Some(reply.status), 0),
@@ -400,37 +385,13 @@ fn uwsgi_closes_long_requests_and_loses_the_filter_in_between() {
     let bed = Bed::new();
     for (buffer, honoured, lost) in [(4096, 38, Some(43..=76)), (16384, 168, None), (32768, 343, None)] {
         bed.cloud.set_front_end(FrontEnd::Uwsgi(buffer));
-        assert_eq!(
-            long_request(&bed, honoured),
-            (Some(200), 0),
-            "{buffer}: {honoured} filters are honoured"
-        );
-        assert_eq!(
-            long_request(&bed, honoured + 1),
-            (None, 0),
-            "{buffer}: one more closes the connection"
-        );
+        assert_eq!(long_request(&bed, honoured), (Some(200), 0), "{buffer}: {honoured} filters are honoured");
+        assert_eq!(long_request(&bed, honoured + 1), (None, 0), "{buffer}: one more closes the connection");
         if let Some(lost) = lost {
-            assert_eq!(
-                long_request(&bed, lost.start() - 1),
-                (None, 0),
-                "{buffer}: still closed"
-            );
-            assert_eq!(
-                long_request(&bed, *lost.start()),
-                (Some(200), 17),
-                "{buffer}: the filter is lost"
-            );
-            assert_eq!(
-                long_request(&bed, *lost.end()),
-                (Some(200), 17),
-                "{buffer}: the filter is lost"
-            );
-            assert_eq!(
-                long_request(&bed, lost.end() + 1),
-                (None, 0),
-                "{buffer}: closed for good"
-            );
+            assert_eq!(long_request(&bed, lost.start() - 1), (None, 0), "{buffer}: still closed");
+            assert_eq!(long_request(&bed, *lost.start()), (Some(200), 17), "{buffer}: the filter is lost");
+            assert_eq!(long_request(&bed, *lost.end()), (Some(200), 17), "{buffer}: the filter is lost");
+            assert_eq!(long_request(&bed, lost.end() + 1), (None, 0), "{buffer}: closed for good");
         }
     }
 }
@@ -439,26 +400,10 @@ fn uwsgi_closes_long_requests_and_loses_the_filter_in_between() {
 fn other_front_ends_refuse_long_requests_with_their_own_pages() {
     let bed = Bed::new();
     for (front_end, honoured, fixture) in [
-        (
-            FrontEnd::Eventlet,
-            173,
-            "front-eventlet-neutron-server-classic-414",
-        ),
-        (
-            FrontEnd::Nginx,
-            173,
-            "front-nginx-defaults-large-client-header-buffers-4-8k-uwsgi-http-s-414",
-        ),
-        (
-            FrontEnd::Apache,
-            173,
-            "front-apache-mod-proxy-uwsgi-limitrequestline-8190-as-devstack-uws-414",
-        ),
-        (
-            FrontEnd::Haproxy,
-            317,
-            "front-haproxy-defaults-tune-bufsize-16384-uwsgi-http-socket-65535-400",
-        ),
+        (FrontEnd::Eventlet, 173, "front-eventlet-neutron-server-classic-414"),
+        (FrontEnd::Nginx, 173, "front-nginx-defaults-large-client-header-buffers-4-8k-uwsgi-http-s-414"),
+        (FrontEnd::Apache, 173, "front-apache-mod-proxy-uwsgi-limitrequestline-8190-as-devstack-uws-414"),
+        (FrontEnd::Haproxy, 317, "front-haproxy-defaults-tune-bufsize-16384-uwsgi-http-socket-65535-400"),
     ] {
         bed.cloud.set_front_end(front_end);
         assert_eq!(long_request(&bed, honoured), (Some(200), 0), "{front_end:?}");

@@ -24,24 +24,15 @@ fn a_status_fault_is_worded_as_the_service_does_it() {
         (Fault::StatusRetryAfter(503, "3".into()), 503, Some("3")),
         (Fault::Status(500), 500, None),
     ] {
-        let id = story
-            .cloud
-            .add_fault(FaultRule::new(fault.clone()).service(Service::Neutron));
+        let id = story.cloud.add_fault(FaultRule::new(fault.clone()).service(Service::Neutron));
         let reply = story.ports(&token).unwrap();
-        assert_eq!(
-            (reply.status, reply.header("retry-after")),
-            (status, retry_after),
-            "{fault:?}"
-        );
+        assert_eq!((reply.status, reply.header("retry-after")), (status, retry_after), "{fault:?}");
         assert!(reply.json().is_object(), "{fault:?}");
         story.cloud.clear_fault(id);
     }
     story.fault(Operation::ListPorts, Fault::HtmlStatus(502));
     let reply = story.ports(&token).unwrap();
-    assert_eq!(
-        (reply.status, reply.header("content-type")),
-        (502, Some("text/html; charset=utf-8"))
-    );
+    assert_eq!((reply.status, reply.header("content-type")), (502, Some("text/html; charset=utf-8")));
 }
 
 #[test]
@@ -81,15 +72,9 @@ fn a_lost_filter_returns_everything() {
     let story = Story::with_ports(3);
     let token = story.token();
     let nothing = "/v2.0/ports?device_id=0e9d1f2c-0000-4000-8000-000000000000";
-    assert_eq!(
-        get(&story.neutron(), nothing, &token).unwrap().ids("ports").len(),
-        0
-    );
+    assert_eq!(get(&story.neutron(), nothing, &token).unwrap().ids("ports").len(), 0);
     story.fault(Operation::ListPorts, Fault::LostFilter);
-    assert_eq!(
-        get(&story.neutron(), nothing, &token).unwrap().ids("ports").len(),
-        3
-    );
+    assert_eq!(get(&story.neutron(), nothing, &token).unwrap().ids("ports").len(), 3);
 }
 
 #[test]
@@ -100,9 +85,7 @@ fn a_rule_hits_only_the_turns_it_names() {
         story.cloud.clear_faults();
         let rule = FaultRule::new(Fault::Status(500)).operation(Operation::ListPorts);
         story.cloud.add_fault(rule.when(when));
-        (0..4)
-            .map(|_| story.ports(&token).unwrap().status)
-            .collect::<Vec<_>>()
+        (0..4).map(|_| story.ports(&token).unwrap().status).collect::<Vec<_>>()
     };
     assert_eq!(statuses(When::Always), [500, 500, 500, 500]);
     assert_eq!(statuses(When::Nth(2)), [200, 500, 200, 200]);
@@ -110,11 +93,7 @@ fn a_rule_hits_only_the_turns_it_names() {
     assert_eq!(statuses(When::After(3)), [200, 200, 200, 500]);
     assert_eq!(statuses(When::Probability(1.0)), [500, 500, 500, 500]);
     assert_eq!(statuses(When::Probability(0.0)), [200, 200, 200, 200]);
-    assert_eq!(
-        statuses(When::ReusedConnection),
-        [200, 200, 200, 200],
-        "every request had its own"
-    );
+    assert_eq!(statuses(When::ReusedConnection), [200, 200, 200, 200], "every request had its own");
 }
 
 #[test]
@@ -122,12 +101,8 @@ fn the_same_seed_throws_the_same_dice() {
     let throw = || {
         let story = Story::new();
         let token = story.token();
-        story
-            .cloud
-            .add_fault(FaultRule::new(Fault::Status(500)).when(When::Probability(0.5)));
-        (0..20)
-            .map(|_| story.ports(&token).unwrap().status)
-            .collect::<Vec<_>>()
+        story.cloud.add_fault(FaultRule::new(Fault::Status(500)).when(When::Probability(0.5)));
+        (0..20).map(|_| story.ports(&token).unwrap().status).collect::<Vec<_>>()
     };
     let first = throw();
     assert_eq!(first, throw());
@@ -138,19 +113,12 @@ fn the_same_seed_throws_the_same_dice() {
 fn a_fault_can_hit_one_page_of_a_list() {
     let story = Story::with_ports(5);
     let token = story.token();
-    let rule = FaultRule::new(Fault::Status(500))
-        .operation(Operation::ListPorts)
-        .when(When::Page(2));
+    let rule = FaultRule::new(Fault::Status(500)).operation(Operation::ListPorts).when(When::Page(2));
     story.cloud.add_fault(rule);
     let first = get(&story.neutron(), "/v2.0/ports?limit=2", &token).unwrap();
     let ids = first.ids("ports");
     assert_eq!((first.status, ids.len()), (200, 2));
-    let second = get(
-        &story.neutron(),
-        &format!("/v2.0/ports?limit=2&marker={}", ids[1]),
-        &token,
-    )
-    .unwrap();
+    let second = get(&story.neutron(), &format!("/v2.0/ports?limit=2&marker={}", ids[1]), &token).unwrap();
     assert_eq!(second.status, 500);
 }
 
@@ -159,14 +127,8 @@ fn a_fault_can_hit_requests_that_hold_a_text() {
     let story = Story::new();
     let token = story.token();
     let other = story.cloud.add_network(&story.project, "other", 1500);
-    story
-        .cloud
-        .add_fault(FaultRule::new(Fault::Status(500)).containing(&other));
-    let show = |id: &str| {
-        get(&story.neutron(), &format!("/v2.0/networks/{id}"), &token)
-            .unwrap()
-            .status
-    };
+    story.cloud.add_fault(FaultRule::new(Fault::Status(500)).containing(&other));
+    let show = |id: &str| get(&story.neutron(), &format!("/v2.0/networks/{id}"), &token).unwrap().status;
     assert_eq!((show(&story.network), show(&other)), (200, 500));
 }
 
@@ -179,14 +141,10 @@ fn a_hanging_request_counts_as_in_flight_until_its_connection_is_dropped() {
         let (url, token) = (story.neutron(), token.clone());
         move || get(&url, "/v2.0/ports", &token).is_err()
     });
-    wait_for("a request in flight", || {
-        story.cloud.counters().in_flight(Service::Neutron) == 1
-    });
+    wait_for("a request in flight", || story.cloud.counters().in_flight(Service::Neutron) == 1);
     story.cloud.drop_connections(Service::Neutron);
     assert!(waiting.join().unwrap(), "it got no answer");
-    wait_for("nothing in flight", || {
-        story.cloud.counters().in_flight(Service::Neutron) == 0
-    });
+    wait_for("nothing in flight", || story.cloud.counters().in_flight(Service::Neutron) == 0);
     assert_eq!(story.cloud.counters().max_in_flight(Service::Neutron), 1);
 }
 
@@ -206,46 +164,26 @@ fn requests_and_connections_are_counted_apart() {
     story.cloud.reset_counters();
     let mut client = Client::connect(&story.neutron()).unwrap();
     for _ in 0..3 {
-        client
-            .send("GET", "/v2.0/ports", &[("X-Auth-Token", &token)], "")
-            .unwrap();
+        client.send("GET", "/v2.0/ports", &[("X-Auth-Token", &token)], "").unwrap();
     }
-    client
-        .send(
-            "GET",
-            &format!("/v2.0/subnets/{}", story.subnet),
-            &[("X-Auth-Token", &token)],
-            "",
-        )
-        .unwrap();
+    client.send("GET", &format!("/v2.0/subnets/{}", story.subnet), &[("X-Auth-Token", &token)], "").unwrap();
     let counters = story.cloud.counters();
     assert_eq!(counters.requests(Service::Neutron, Operation::ListPorts), 3);
     assert_eq!(counters.requests(Service::Neutron, Operation::ShowSubnet), 1);
     assert_eq!((counters.total_requests(), counters.total_connections()), (4, 1));
     story.cloud.reset_counters();
-    client
-        .send("GET", "/v2.0/ports", &[("X-Auth-Token", &token)], "")
-        .unwrap();
-    assert_eq!(
-        story.cloud.counters().total_connections(),
-        0,
-        "the connection was reused"
-    );
+    client.send("GET", "/v2.0/ports", &[("X-Auth-Token", &token)], "").unwrap();
+    assert_eq!(story.cloud.counters().total_connections(), 0, "the connection was reused");
 }
 
 #[test]
 fn a_reused_connection_can_be_reset_before_it_answers() {
     let story = Story::new();
     let token = story.token();
-    story
-        .cloud
-        .add_fault(FaultRule::new(Fault::Reset).when(When::ReusedConnection));
+    story.cloud.add_fault(FaultRule::new(Fault::Reset).when(When::ReusedConnection));
     let mut client = Client::connect(&story.neutron()).unwrap();
     let headers = [("X-Auth-Token", token.as_str())];
-    assert_eq!(
-        client.send("GET", "/v2.0/ports", &headers, "").unwrap().status,
-        200
-    );
+    assert_eq!(client.send("GET", "/v2.0/ports", &headers, "").unwrap().status, 200);
     assert!(client.send("GET", "/v2.0/ports", &headers, "").is_err());
 }
 
@@ -255,14 +193,10 @@ fn a_service_that_is_down_refuses_or_resets_and_comes_back_on_the_same_port() {
     let token = story.token();
     let mut open = Client::connect(&story.neutron()).unwrap();
     for _ in 0..3 {
-        story
-            .cloud
-            .set_reachability(Service::Neutron, Reachability::Refused);
+        story.cloud.set_reachability(Service::Neutron, Reachability::Refused);
         let error = story.ports(&token).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-        story
-            .cloud
-            .set_reachability(Service::Neutron, Reachability::Reset);
+        story.cloud.set_reachability(Service::Neutron, Reachability::Reset);
         assert!(story.ports(&token).is_err());
         story.cloud.set_reachability(Service::Neutron, Reachability::Up);
         assert_eq!(story.ports(&token).unwrap().status, 200);

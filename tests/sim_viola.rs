@@ -22,13 +22,7 @@ fn config(node: &str) -> Value {
 
 fn post(viola: &SimViola, nodes: &[&str]) -> std::io::Result<Reply> {
     let body: Value = nodes.iter().map(|node| config(node)).collect();
-    request(
-        &viola.url(),
-        "POST",
-        PATH,
-        &[("x-provider-id", "k8s-1")],
-        &body.to_string(),
-    )
+    request(&viola.url(), "POST", PATH, &[("x-provider-id", "k8s-1")], &body.to_string())
 }
 
 fn held(viola: &SimViola) -> Vec<String> {
@@ -79,10 +73,7 @@ fn results_tell_the_nodes_that_failed() {
     viola.refuse_node("bad", Refusal::Node);
     let reply = post(&viola, &["a", "bad"]).unwrap();
     let result = |node, status, message| json!({"nodeName": node, "status": status, "message": message});
-    let expected = [
-        result("a", "applied", ""),
-        result("bad", "failed", "the node refused it"),
-    ];
+    let expected = [result("a", "applied", ""), result("bad", "failed", "the node refused it")];
     assert_eq!((reply.status, &reply.json()["results"]), (200, &json!(expected)));
     assert_eq!(held(&viola), ["a"]);
 }
@@ -96,10 +87,7 @@ fn it_answers_any_status_and_applies_on_success_only() {
     viola.set_answer(ViolaAnswer::Status(202, json!("whatever")));
     assert_eq!(post(&viola, &["a"]).unwrap().status, 202);
     viola.set_answer(ViolaAnswer::Results);
-    assert_eq!(
-        post(&viola, &["b"]).unwrap().json()["results"][0]["status"],
-        "applied"
-    );
+    assert_eq!(post(&viola, &["b"]).unwrap().json()["results"][0]["status"], "applied");
     assert_eq!(held(&viola), ["a", "b"]);
 }
 
@@ -107,27 +95,11 @@ fn it_answers_any_status_and_applies_on_success_only() {
 fn a_post_without_provider_or_array_is_a_bad_request() {
     let viola = viola();
     let batch = json!([config("a")]).to_string();
-    assert_eq!(
-        request(&viola.url(), "POST", PATH, &[], &batch).unwrap().status,
-        400
-    );
+    assert_eq!(request(&viola.url(), "POST", PATH, &[], &batch).unwrap().status, 400);
     let headers = [("x-provider-id", "k8s-1")];
-    assert_eq!(
-        request(&viola.url(), "POST", PATH, &headers, "{}")
-            .unwrap()
-            .status,
-        400
-    );
-    assert_eq!(
-        request(&viola.url(), "GET", PATH, &headers, "").unwrap().status,
-        405
-    );
-    assert_eq!(
-        request(&viola.url(), "POST", "/elsewhere", &headers, &batch)
-            .unwrap()
-            .status,
-        404
-    );
+    assert_eq!(request(&viola.url(), "POST", PATH, &headers, "{}").unwrap().status, 400);
+    assert_eq!(request(&viola.url(), "GET", PATH, &headers, "").unwrap().status, 405);
+    assert_eq!(request(&viola.url(), "POST", "/elsewhere", &headers, &batch).unwrap().status, 404);
     assert_eq!(viola.posts().len(), 2, "only posts to the right path are kept");
 }
 
@@ -138,12 +110,7 @@ fn a_required_token_is_checked() {
     assert_eq!(post(&viola, &["a"]).unwrap().status, 401);
     let headers = [("x-provider-id", "k8s-1"), ("Authorization", "Bearer t0")];
     let batch = json!([config("a")]).to_string();
-    assert_eq!(
-        request(&viola.url(), "POST", PATH, &headers, &batch)
-            .unwrap()
-            .status,
-        200
-    );
+    assert_eq!(request(&viola.url(), "POST", PATH, &headers, &batch).unwrap().status, 200);
 }
 
 #[test]
@@ -155,12 +122,7 @@ fn a_lost_answer_leaves_the_batch_applied() {
     viola.add_fault(FaultRule::new(Fault::Reset).containing("\"b\""));
     assert!(post(&viola, &["b"]).is_err());
     assert_eq!(held(&viola), ["a"], "a reset request was never looked at");
-    assert_eq!(
-        viola
-            .counters()
-            .requests(Service::Viola, Operation::PostNodeConfigs),
-        2
-    );
+    assert_eq!(viola.counters().requests(Service::Viola, Operation::PostNodeConfigs), 2);
 }
 
 #[test]
@@ -168,10 +130,7 @@ fn it_can_be_down_and_come_back() {
     let viola = viola();
     let mut open = Client::connect(&viola.url()).unwrap();
     viola.set_reachability(Reachability::Refused);
-    assert_eq!(
-        post(&viola, &["a"]).unwrap_err().kind(),
-        std::io::ErrorKind::ConnectionRefused
-    );
+    assert_eq!(post(&viola, &["a"]).unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
     viola.set_reachability(Reachability::Up);
     assert_eq!(post(&viola, &["a"]).unwrap().status, 200);
     assert!(open.send("GET", "/", &[], "").is_err(), "open connections broke");

@@ -149,20 +149,11 @@ struct Demand {
 }
 
 impl Demand {
-    const POLL: Self = Self {
-        urgency: Urgency::Routine,
-        drop_caches: false,
-    };
-    const EVENT: Self = Self {
-        urgency: Urgency::Event,
-        drop_caches: false,
-    };
+    const POLL: Self = Self { urgency: Urgency::Routine, drop_caches: false };
+    const EVENT: Self = Self { urgency: Urgency::Event, drop_caches: false };
 
     fn and(self, other: Self) -> Self {
-        Self {
-            urgency: self.urgency.max(other.urgency),
-            drop_caches: self.drop_caches || other.drop_caches,
-        }
+        Self { urgency: self.urgency.max(other.urgency), drop_caches: self.drop_caches || other.drop_caches }
     }
 }
 
@@ -281,10 +272,7 @@ impl Actor for ConfigActor {
 /// Children.
 impl ConfigActor {
     fn new_state(&self, me: ConfigRef, node: Node, config: Arc<Config>) -> State {
-        let (policy, seed) = (
-            self.shared.restart,
-            seed_for(self.shared.seed, &config.id.to_string()),
-        );
+        let (policy, seed) = (self.shared.restart, seed_for(self.shared.seed, &config.id.to_string()));
         let (to_token, to_viola, to_port) = (me.clone(), me.clone(), me.clone());
         // A config that is gone restarts nobody.
         let token = ChildSlot::new(
@@ -320,17 +308,10 @@ impl ConfigActor {
     }
 
     async fn start_token(&self, state: &mut State) -> Result<(), ActorProcessingErr> {
-        let actor = Token {
-            cloud: Arc::clone(&self.shared.cloud),
-            seed: self.shared.seed,
-        };
+        let actor = Token { cloud: Arc::clone(&self.shared.cloud), seed: self.shared.seed };
         let (me, config) = (state.me.clone(), Arc::clone(&state.config));
         let spawn = |node| {
-            let args = TokenArgs {
-                node,
-                config,
-                owner: me.clone(),
-            };
+            let args = TokenArgs { node, config, owner: me.clone() };
             Actor::spawn_linked(None, actor, args, me.get_cell())
         };
         match state.token.start(spawn).await {
@@ -349,11 +330,7 @@ impl ConfigActor {
         };
         let (me, config) = (state.me.clone(), Arc::clone(&state.config));
         let spawn = |node| {
-            let args = ViolaArgs {
-                node,
-                config,
-                owner: me.clone(),
-            };
+            let args = ViolaArgs { node, config, owner: me.clone() };
             Actor::spawn_linked(None, actor, args, me.get_cell())
         };
         match state.viola.start(spawn).await {
@@ -368,12 +345,7 @@ impl ConfigActor {
     /// One actor for each VM that is listed, none for others.
     async fn start_ports(&self, state: &mut State) {
         let listed: BTreeSet<_> = state.config.vms.iter().cloned().collect();
-        let gone: Vec<_> = state
-            .ports
-            .keys()
-            .filter(|vm| !listed.contains(vm))
-            .cloned()
-            .collect();
+        let gone: Vec<_> = state.ports.keys().filter(|vm| !listed.contains(vm)).cloned().collect();
         for vm in &gone {
             state.ports.remove(vm);
         }
@@ -385,16 +357,10 @@ impl ConfigActor {
     }
 
     async fn start_port(&self, state: &mut State, vm: &VmId) {
-        let actor = Port {
-            inventory: self.shared.inventory.clone(),
-        };
+        let actor = Port { inventory: self.shared.inventory.clone() };
         let (me, config) = (state.me.get_cell(), Arc::clone(&state.config));
         let spawn = |node| {
-            let args = PortArgs {
-                node,
-                vm: vm.clone(),
-                config,
-            };
+            let args = PortArgs { node, vm: vm.clone(), config };
             Actor::spawn_linked(None, actor, args, me)
         };
         if let Err(exit) = state.ports.start(vm, spawn).await {
@@ -441,11 +407,7 @@ impl ConfigActor {
             return;
         }
         let before = std::mem::replace(&mut state.config, Arc::clone(&config));
-        state.cadence.set_polling(
-            config.polling,
-            seed_for(self.shared.seed, &config.id.to_string()),
-            now(),
-        );
+        state.cadence.set_polling(config.polling, seed_for(self.shared.seed, &config.id.to_string()), now());
         state.token.cast(TokenMsg::Apply(Arc::clone(&config)));
         state.viola.cast(ViolaMsg::Apply(Arc::clone(&config)));
         self.start_ports(state).await;
@@ -459,13 +421,7 @@ impl ConfigActor {
         }
         let drop_caches =
             before.force_reconcile != config.force_reconcile && config.force_reconcile.is_some();
-        self.demand(
-            state,
-            Demand {
-                urgency: Urgency::Event,
-                drop_caches,
-            },
-        );
+        self.demand(state, Demand { urgency: Urgency::Event, drop_caches });
         state.publish(&self.shared);
     }
 
@@ -526,12 +482,7 @@ impl ConfigActor {
         let cloud = Arc::clone(&self.shared.cloud);
         let work = async move {
             let look = tokio::time::timeout(limit, cloud.observe(session, request));
-            let late = |_| {
-                Err(CloudError::new(
-                    Reason::NeutronPortError,
-                    "the look did not end in time",
-                ))
-            };
+            let late = |_| Err(CloudError::new(Reason::NeutronPortError, "the look did not end in time"));
             look.await.unwrap_or_else(late)
         };
         state.look.start(&state.me, work, ConfigMsg::Observed);
@@ -560,12 +511,8 @@ impl ConfigActor {
     fn decide(&self, state: &mut State, mut observation: Observation) {
         let config = Arc::clone(&state.round_config);
         // The spec may have changed since: whoever is no longer listed is not decided.
-        let expected: BTreeSet<_> = config
-            .vms
-            .iter()
-            .filter(|vm| state.config.vms.contains(vm))
-            .cloned()
-            .collect();
+        let expected: BTreeSet<_> =
+            config.vms.iter().filter(|vm| state.config.vms.contains(vm)).cloned().collect();
         let Some(viola) = state.viola.actor().cloned() else {
             state.give_up_round();
             return;
@@ -573,31 +520,19 @@ impl ConfigActor {
         state.phase = Phase::Deciding;
         state.node.set_phase("deciding");
         state.progress.changes_before_round = state.progress.delivery.changes;
-        let begun = ViolaMsg::Round {
-            round: state.round,
-            expected: expected.clone(),
-            config: Arc::clone(&config),
-        };
+        let begun =
+            ViolaMsg::Round { round: state.round, expected: expected.clone(), config: Arc::clone(&config) };
         if viola.send_message(begun).is_err() {
             return;
         }
-        let records = config
-            .vms
-            .iter()
-            .map(|vm| self.shared.inventory.record_of_vm(&config.provider, vm));
-        let delivered: Vec<_> = records
-            .map(|record| record.map(|record| Arc::clone(&record.config)))
-            .collect();
+        let records = config.vms.iter().map(|vm| self.shared.inventory.record_of_vm(&config.provider, vm));
+        let delivered: Vec<_> =
+            records.map(|record| record.map(|record| Arc::clone(&record.config))).collect();
         let interfaces = delivered.iter().flatten().flat_map(|node| &node.interfaces);
         let delivered_ports: Arc<HashSet<_>> =
             Arc::new(interfaces.filter_map(|i| i.port_id.clone()).collect());
         let subnets = Arc::new(observation.subnets);
-        for (vm, delivered) in config
-            .vms
-            .iter()
-            .zip(delivered)
-            .filter(|(vm, _)| expected.contains(vm))
-        {
+        for (vm, delivered) in config.vms.iter().zip(delivered).filter(|(vm, _)| expected.contains(vm)) {
             let unknown = || Server::Unknown("nova was not asked for it".to_owned());
             let look = Observe {
                 round: state.round,
@@ -628,18 +563,10 @@ impl ConfigActor {
                 report.desired,
                 state.config.vms.len(),
                 report.skipped.len(),
-                if report.is_changed {
-                    ", something changed"
-                } else {
-                    ""
-                },
+                if report.is_changed { ", something changed" } else { "" },
             );
         }
-        let end = if report.is_changed {
-            RoundEnd::Changed
-        } else {
-            RoundEnd::Unchanged
-        };
+        let end = if report.is_changed { RoundEnd::Changed } else { RoundEnd::Unchanged };
         state.progress.failure = None;
         state.progress.observed_generation = state.round_config.generation;
         state.progress.round = Some(report);
@@ -657,17 +584,11 @@ impl ConfigActor {
         let keep: BTreeSet<_> = config.vms.iter().cloned().collect();
         let snapshot = self.shared.inventory.snapshot();
         let is_leftover = |record: &Arc<crate::domain::inventory::Record>| {
-            let is_own = record
-                .owner
-                .as_ref()
-                .is_some_and(|owner| owner.id.name == config.id.name);
+            let is_own = record.owner.as_ref().is_some_and(|owner| owner.id.name == config.id.name);
             is_own && !keep.contains(&record.instance_id)
         };
         if snapshot.records.values().any(is_leftover) {
-            let event = Event::Pruned {
-                name: config.id.name.clone(),
-                keep,
-            };
+            let event = Event::Pruned { name: config.id.name.clone(), keep };
             // Not kept, not lost: the next round sees the leftovers again.
             self.shared.inventory.record(event, Box::new(|_| {}));
         }
@@ -677,27 +598,15 @@ impl ConfigActor {
         let is_new = state.progress.failure.as_ref().is_none_or(|before| {
             (before.reason, before.message.as_str()) != (error.reason, error.message.as_str())
         });
-        let wait = state.cadence.next(
-            RoundEnd::Failed {
-                retry_after: error.retry_after,
-            },
-            now(),
-        );
-        let request = error
-            .request_id
-            .as_ref()
-            .map_or(String::new(), |id| format!(" (request {id})"));
+        let wait = state.cadence.next(RoundEnd::Failed { retry_after: error.retry_after }, now());
+        let request = error.request_id.as_ref().map_or(String::new(), |id| format!(" (request {id})"));
         let detail = format!("{}{request}, retrying in {:.0?}", error.message, wait);
         if is_new {
             tracing::warn!(reason = %error.reason, round = state.round, "{}: {detail}", state.config.id.name);
         }
         state.node.set_last_error(Some(error.message.clone()));
         state.progress.observed_generation = state.round_config.generation;
-        state.progress.failure = Some(RoundFailure {
-            reason: error.reason,
-            message: error.message,
-            detail,
-        });
+        state.progress.failure = Some(RoundFailure { reason: error.reason, message: error.message, detail });
         self.rest(state, wait);
     }
 
@@ -708,9 +617,7 @@ impl ConfigActor {
 
     fn rest(&self, state: &mut State, wait: Duration) {
         state.phase = Phase::Resting;
-        state
-            .node
-            .set_phase(if state.config.paused { "paused" } else { "resting" });
+        state.node.set_phase(if state.config.paused { "paused" } else { "resting" });
         match state.next_demand.take() {
             Some(demand) if !state.config.paused => {
                 self.begin(state, demand);
@@ -749,10 +656,7 @@ impl State {
     /// In place of a port actor that cannot.
     fn answer_for(&self, vm: &VmId, why: &str) {
         let decision = Box::new(Decision::undecided(vm.clone(), why));
-        self.viola.cast(ViolaMsg::Decided {
-            round: self.round,
-            decision,
-        });
+        self.viola.cast(ViolaMsg::Decided { round: self.round, decision });
     }
 
     fn publish(&mut self, shared: &Shared) {

@@ -188,9 +188,7 @@ impl Inventory {
         state.phase = Phase::Loading;
         state.node.set_phase("loading");
         let store = Arc::clone(&self.store);
-        state
-            .task
-            .start(me, async move { store.load().await }, InventoryMsg::LoadDone);
+        state.task.start(me, async move { store.load().await }, InventoryMsg::LoadDone);
     }
 
     fn load_done(
@@ -294,11 +292,7 @@ impl Inventory {
         if !matches!(state.phase, Phase::Failing(_)) {
             state.phase = Phase::Saving;
         }
-        state.task.start(
-            me,
-            async move { store.save(snapshot).await },
-            InventoryMsg::SaveDone,
-        );
+        state.task.start(me, async move { store.save(snapshot).await }, InventoryMsg::SaveDone);
         state.deadline.arm(WRITE_DEADLINE, me, InventoryMsg::WriteLate);
     }
 

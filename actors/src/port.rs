@@ -79,18 +79,9 @@ impl Actor for Port {
     async fn pre_start(&self, _me: PortRef, args: PortArgs) -> Result<State, ActorProcessingErr> {
         args.node.fault_point(Hook::PreStart).await?;
         let kept = self.inventory.config_state(&args.config.id.name);
-        let held = kept
-            .and_then(|kept| kept.allocations.get(&args.vm).cloned())
-            .unwrap_or_default();
-        let memory = VmState {
-            held,
-            ..VmState::default()
-        };
-        Ok(State {
-            node: args.node,
-            vm: args.vm,
-            memory,
-        })
+        let held = kept.and_then(|kept| kept.allocations.get(&args.vm).cloned()).unwrap_or_default();
+        let memory = VmState { held, ..VmState::default() };
+        Ok(State { node: args.node, vm: args.vm, memory })
     }
 
     async fn handle(&self, _me: PortRef, msg: PortMsg, state: &mut State) -> Result<(), ActorProcessingErr> {
@@ -122,8 +113,5 @@ fn observe(state: &mut State, look: Observe) {
     );
     state.memory = memory;
     // A delivery actor that is gone gets the next round's decision.
-    let _ = look.viola.send_message(ViolaMsg::Decided {
-        round: look.round,
-        decision: Box::new(decision),
-    });
+    let _ = look.viola.send_message(ViolaMsg::Decided { round: look.round, decision: Box::new(decision) });
 }

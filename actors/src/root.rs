@@ -274,11 +274,7 @@ impl State {
 
     fn end(&mut self, name: &ConfigName) {
         if let Some(id) = self.running.remove(name) {
-            if self
-                .declared
-                .get(name)
-                .is_none_or(|declared| *declared.id() != id)
-            {
+            if self.declared.get(name).is_none_or(|declared| *declared.id() != id) {
                 self.shared.status.forget(&id);
             }
             self.configs.remove(name);
@@ -286,10 +282,7 @@ impl State {
     }
 
     fn remove(&mut self, id: &ConfigId) {
-        let is_current = self
-            .declared
-            .get(&id.name)
-            .is_some_and(|declared| declared.id() == id);
+        let is_current = self.declared.get(&id.name).is_some_and(|declared| declared.id() == id);
         if !is_current {
             return;
         }
@@ -313,16 +306,10 @@ impl State {
         let config = Arc::clone(config);
         self.running.insert(name.clone(), config.id.clone());
         self.note_first_seen(&config);
-        let actor = ConfigActor {
-            shared: self.shared.clone(),
-        };
+        let actor = ConfigActor { shared: self.shared.clone() };
         let me = self.me.get_cell();
         let spawn = |node| {
-            let args = ConfigArgs {
-                node,
-                config,
-                first_poll,
-            };
+            let args = ConfigArgs { node, config, first_poll };
             Actor::spawn_linked(None, actor, args, me)
         };
         if let Err(exit) = self.configs.start(name, spawn).await {
@@ -331,20 +318,11 @@ impl State {
     }
 
     fn note_first_seen(&self, config: &Config) {
-        if self
-            .shared
-            .inventory
-            .config_state(&config.id.name)
-            .is_none_or(|state| state.first_seen.is_none())
+        if self.shared.inventory.config_state(&config.id.name).is_none_or(|state| state.first_seen.is_none())
         {
-            let owner = Owner {
-                id: config.id.clone(),
-                created: config.created,
-            };
+            let owner = Owner { id: config.id.clone(), created: config.created };
             // Not kept means: noted again at the next start.
-            self.shared
-                .inventory
-                .record(Event::FirstSeen { owner }, Box::new(|_| {}));
+            self.shared.inventory.record(Event::FirstSeen { owner }, Box::new(|_| {}));
         }
     }
 
@@ -379,9 +357,7 @@ impl State {
         if !self.is_loaded || !self.is_synced {
             return;
         }
-        self.shared
-            .claims
-            .retain_configs(&self.declared.keys().cloned().collect());
+        self.shared.claims.retain_configs(&self.declared.keys().cloned().collect());
         let snapshot = self.shared.inventory.snapshot();
         for (name, state) in &snapshot.configs {
             if state.removal_policy == RemovalPolicy::Prune && !self.declared.contains_key(name) {
@@ -403,10 +379,7 @@ impl State {
         for name in std::mem::take(&mut self.doomed) {
             if !self.declared.contains_key(&name) {
                 tracing::info!("{name}: the object is gone, its records are pruned");
-                let event = Event::Pruned {
-                    name,
-                    keep: BTreeSet::new(),
-                };
+                let event = Event::Pruned { name, keep: BTreeSet::new() };
                 // Not kept means: seen again at the next start.
                 self.shared.inventory.record(event, Box::new(|_| {}));
             }

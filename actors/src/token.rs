@@ -150,12 +150,7 @@ impl Token {
         let limit = login_limit(&config);
         let login = async move {
             let login = tokio::time::timeout(limit, cloud.session(config, renew));
-            let late = |_| {
-                Err(CloudError::new(
-                    Reason::KeystoneError,
-                    "keystone: log in: no answer in time",
-                ))
-            };
+            let late = |_| Err(CloudError::new(Reason::KeystoneError, "keystone: log in: no answer in time"));
             login.await.unwrap_or_else(late)
         };
         state.login.start(me, login, TokenMsg::LoginDone);
@@ -172,10 +167,7 @@ impl Token {
             return;
         }
         let result = result.unwrap_or_else(|panicked| {
-            Err(CloudError::new(
-                Reason::InternalError,
-                format!("the login failed inside: {panicked}"),
-            ))
+            Err(CloudError::new(Reason::InternalError, format!("the login failed inside: {panicked}")))
         });
         let waiting = match state.phase {
             Phase::LoggingIn { round } => Some(round),
@@ -196,9 +188,7 @@ impl Token {
         state.node.set_last_error(None);
         let wait = session.renew_at.saturating_duration_since(now());
         // A session of almost no life must not make a hot loop.
-        state
-            .renewal
-            .arm(wait.max(Duration::from_secs(1)), me, TokenMsg::RenewalDue);
+        state.renewal.arm(wait.max(Duration::from_secs(1)), me, TokenMsg::RenewalDue);
         state.phase = Phase::Ready(session);
     }
 

@@ -203,11 +203,7 @@ impl Actor for Viola {
     ) -> Result<(), ActorProcessingErr> {
         state.node.fault_point(Hook::Handle(msg.word())).await?;
         match msg {
-            ViolaMsg::Round {
-                round,
-                expected,
-                config,
-            } => self.round(state, round, expected, config),
+            ViolaMsg::Round { round, expected, config } => self.round(state, round, expected, config),
             ViolaMsg::Decided { round, decision } => self.decided(state, round, *decision),
             ViolaMsg::Apply(config) => self.apply(state, config),
             ViolaMsg::PostDone(ticket, result) => self.post_done(state, ticket, result),
@@ -244,15 +240,8 @@ impl Actor for Viola {
 impl Viola {
     fn round(&self, state: &mut State, round: u64, expected: BTreeSet<VmId>, config: Arc<Config>) {
         self.take_config(state, config);
-        state.gathering = Some(Gathering {
-            round,
-            missing: expected,
-        });
-        if state
-            .gathering
-            .as_ref()
-            .is_some_and(|gathering| gathering.missing.is_empty())
-        {
+        state.gathering = Some(Gathering { round, missing: expected });
+        if state.gathering.as_ref().is_some_and(|gathering| gathering.missing.is_empty()) {
             self.settle(state);
         }
     }
@@ -284,9 +273,7 @@ impl Viola {
             state.outbox = Outbox::new(config.polling.slow, self.seed_of(&config), now());
         } else if before.viola_endpoint != config.viola_endpoint || before.polling.slow != config.polling.slow
         {
-            state
-                .outbox
-                .start_over(config.polling.slow, self.seed_of(&config), now());
+            state.outbox.start_over(config.polling.slow, self.seed_of(&config), now());
             state.outbox.want(&state.settled.wanted);
         }
         if before.polling.resync != config.polling.resync {
@@ -314,17 +301,11 @@ impl Viola {
         let owner = owner_of(&config);
         let mut lost = Vec::new();
         let mut claim = |node: &NodeName, vm: &VmId| {
-            let key = RecordKey {
-                provider: config.provider.clone(),
-                node: node.clone(),
-            };
+            let key = RecordKey { provider: config.provider.clone(), node: node.clone() };
             match self.claims.claim(&key, &owner, vm) {
                 Claimed::Granted => Ok(()),
                 Claimed::TakenOver(loser) => {
-                    tracing::warn!(
-                        "{}: node {node} taken over from the younger {loser}",
-                        config.id.name
-                    );
+                    tracing::warn!("{}: node {node} taken over from the younger {loser}", config.id.name);
                     Ok(())
                 }
                 Claimed::Refused(other) => {
@@ -338,9 +319,7 @@ impl Viola {
             settle::Context {
                 policy: config.change_policy,
                 approvals: &config.approvals,
-                history: &Delivered {
-                    outbox: &state.outbox,
-                },
+                history: &Delivered { outbox: &state.outbox },
                 empty_before: &state.empty_before,
                 claim: &mut claim,
             },
@@ -366,10 +345,7 @@ impl Viola {
         for (vm, decision) in &state.decisions {
             let of_vm = self.inventory.record_of_vm(provider, vm);
             let at_node = decision.node.as_ref().and_then(|node| {
-                self.inventory.record_at(&RecordKey {
-                    provider: provider.clone(),
-                    node: node.clone(),
-                })
+                self.inventory.record_at(&RecordKey { provider: provider.clone(), node: node.clone() })
             });
             for record in of_vm.into_iter().chain(at_node) {
                 state.outbox.learn(Arc::clone(&record.config));
@@ -401,21 +377,14 @@ impl Viola {
             .decisions
             .iter()
             .filter(|(vm, decision)| {
-                let before = known
-                    .and_then(|known| known.get(*vm))
-                    .map_or(&[][..], Vec::as_slice);
+                let before = known.and_then(|known| known.get(*vm)).map_or(&[][..], Vec::as_slice);
                 !matches!(decision.outcome, Outcome::Skipped { .. }) && before != decision.held
             })
             .map(|(vm, decision)| (vm.clone(), decision.held.clone()))
             .collect();
         let is_foreign = |name: &&NodeName| {
-            let key = RecordKey {
-                provider: config.provider.clone(),
-                node: (*name).clone(),
-            };
-            self.inventory
-                .record_at(&key)
-                .is_some_and(|record| record.owner.as_ref() != Some(owner))
+            let key = RecordKey { provider: config.provider.clone(), node: (*name).clone() };
+            self.inventory.record_at(&key).is_some_and(|record| record.owner.as_ref() != Some(owner))
         };
         let nodes: Vec<_> = state.settled.desired.keys().filter(is_foreign).cloned().collect();
         let is_same_policy = kept
@@ -435,12 +404,8 @@ impl Viola {
     }
 
     fn observe_down_ports(&self, state: &mut State) {
-        let down: BTreeSet<_> = state
-            .settled
-            .wanted
-            .values()
-            .flat_map(|wanted| wanted.down.clone())
-            .collect();
+        let down: BTreeSet<_> =
+            state.settled.wanted.values().flat_map(|wanted| wanted.down.clone()).collect();
         let has_down = |name: &NodeName| state.settled.wanted.get(name).is_some_and(|w| !w.down.is_empty());
         state.down_sent.retain(has_down);
         let before = state.down_retry.take();
@@ -452,10 +417,7 @@ impl Viola {
     }
 
     fn remember_down_ports(&self, state: &mut State) {
-        let event = Event::DownPorts {
-            owner: owner_of(&state.config),
-            retry: state.down_retry.clone(),
-        };
+        let event = Event::DownPorts { owner: owner_of(&state.config), retry: state.down_retry.clone() };
         self.remember(state, event, false);
     }
 
@@ -484,9 +446,7 @@ impl Viola {
             .collect();
         if nodes.is_empty() {
             // Their first delivery is still under way: that is no re-send.
-            state
-                .down_timer
-                .arm(state.down_rule().fast, &state.me, ViolaMsg::DownDue);
+            state.down_timer.arm(state.down_rule().fast, &state.me, ViolaMsg::DownDue);
             return;
         }
         nodes.iter().for_each(|node| state.outbox.resend(node));
@@ -576,19 +536,11 @@ impl Viola {
         if finished.accepted.is_empty() {
             return;
         }
-        state.changes += finished
-            .accepted
-            .iter()
-            .filter(|accepted| accepted.is_change)
-            .count() as u64;
+        state.changes += finished.accepted.iter().filter(|accepted| accepted.is_change).count() as u64;
         let event = Event::Delivered {
             owner: owner_of(&state.config),
             provider: state.config.provider.clone(),
-            nodes: finished
-                .accepted
-                .iter()
-                .map(|accepted| Arc::clone(&accepted.node))
-                .collect(),
+            nodes: finished.accepted.iter().map(|accepted| Arc::clone(&accepted.node)).collect(),
             at: self.clock.now(),
         };
         self.remember(state, event, false);
@@ -603,9 +555,7 @@ impl Viola {
             state.down_sent.remove(&accepted.node.node_name);
         }
         let refused: BTreeSet<_> = state.outbox.refused().map(|(name, ..)| name.clone()).collect();
-        state
-            .down_sent
-            .retain(|name| state.settled.wanted.contains_key(name) && !refused.contains(name));
+        state.down_sent.retain(|name| state.settled.wanted.contains_key(name) && !refused.contains(name));
         if !state.down_sent.is_empty() {
             return;
         }
@@ -622,9 +572,7 @@ impl Viola {
         let number = state.ledger.add(event, holds_back_posts);
         self.send_event(state, number);
         if !state.ledger_timer.is_armed() {
-            state
-                .ledger_timer
-                .arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
+            state.ledger_timer.arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
         }
     }
 
@@ -642,9 +590,7 @@ impl Viola {
         let numbers: Vec<_> = state.ledger.numbers().collect();
         numbers.iter().for_each(|number| self.send_event(state, *number));
         if !numbers.is_empty() {
-            state
-                .ledger_timer
-                .arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
+            state.ledger_timer.arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
         }
     }
 
@@ -662,9 +608,7 @@ impl Viola {
         let report = state.delivery_report();
         if report != state.last_report {
             state.last_report = report.clone();
-            let _ = state
-                .owner
-                .send_message(ConfigMsg::DeliveryChanged(Box::new(report)));
+            let _ = state.owner.send_message(ConfigMsg::DeliveryChanged(Box::new(report)));
         }
     }
 }
@@ -687,10 +631,7 @@ impl State {
     }
 
     fn note_empty(&mut self) {
-        let empty = self
-            .decisions
-            .iter()
-            .filter(|(_, decision)| matches!(decision.outcome, Outcome::Empty));
+        let empty = self.decisions.iter().filter(|(_, decision)| matches!(decision.outcome, Outcome::Empty));
         self.empty_before = empty.map(|(vm, _)| vm.clone()).collect();
     }
 
@@ -740,27 +681,15 @@ fn came_up(before: &Settled, after: &Settled) -> Vec<NodeName> {
             return false;
         };
         old.down.iter().any(|port| {
-            let is_wanted = wanted
-                .node
-                .interfaces
-                .iter()
-                .any(|i| i.port_id.as_ref() == Some(port));
+            let is_wanted = wanted.node.interfaces.iter().any(|i| i.port_id.as_ref() == Some(port));
             is_wanted && !wanted.down.contains(port)
         })
     };
-    after
-        .wanted
-        .iter()
-        .filter(is_up)
-        .map(|(name, _)| name.clone())
-        .collect()
+    after.wanted.iter().filter(is_up).map(|(name, _)| name.clone()).collect()
 }
 
 fn owner_of(config: &Config) -> Owner {
-    Owner {
-        id: config.id.clone(),
-        created: config.created,
-    }
+    Owner { id: config.id.clone(), created: config.created }
 }
 
 fn now() -> std::time::Instant {

@@ -42,13 +42,7 @@ impl<T: Send + Sync + 'static> Answer<T> {
         if let Some(more) = more.and_then(|more| HeaderValue::try_from(more).ok()) {
             headers.insert(CONTINUE, more);
         }
-        Self {
-            head: "[",
-            entries,
-            write,
-            tail: "]".to_owned(),
-            headers,
-        }
+        Self { head: "[", entries, write, tail: "]".to_owned(), headers }
     }
 
     /// `{"name":[…]}` with the continuation in `continue`. `head` is `{"name":[`.
@@ -88,10 +82,7 @@ impl<T: Send + Sync + 'static> Answer<T> {
         let json = HeaderValue::from_static("application/json");
         headers.insert(header::CONTENT_TYPE, json);
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-        let body = Body::from_stream(stream::iter(Chunks {
-            answer: self,
-            next: Some(0),
-        }));
+        let body = Body::from_stream(stream::iter(Chunks { answer: self, next: Some(0) }));
         Ok((headers, body).into_response())
     }
 
@@ -135,10 +126,8 @@ impl<T: Send + Sync + 'static> Answer<T> {
 /// `If-None-Match`: a list of tags or `*`, compared weakly (RFC 9110, 13.1.2).
 fn is_known(request: &HeaderMap, tag: &str) -> bool {
     let lists = request.get_all(header::IF_NONE_MATCH).iter();
-    let mut tags = lists
-        .filter_map(|list| list.to_str().ok())
-        .flat_map(|list| list.split(','))
-        .map(str::trim);
+    let mut tags =
+        lists.filter_map(|list| list.to_str().ok()).flat_map(|list| list.split(',')).map(str::trim);
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 

@@ -35,9 +35,7 @@ pub struct ApiParts {
 
 impl fmt::Debug for ApiParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApiParts")
-            .field("token", &self.token)
-            .finish_non_exhaustive()
+        f.debug_struct("ApiParts").field("token", &self.token).finish_non_exhaustive()
     }
 }
 
@@ -48,20 +46,12 @@ pub(super) struct Api {
 
 /// The inventory routes, the state of configs and actors, and health.
 pub fn api_router(parts: ApiParts) -> Router {
-    let api = Api {
-        parts: Arc::new(parts),
-    };
+    let api = Api { parts: Arc::new(parts) };
     let admitted = Router::new()
         .route("/v1/interfaces/providers", get(interfaces::providers))
         .route("/v1/interfaces/node-configs", get(interfaces::by_provider_id))
-        .route(
-            "/v1/interfaces/node-configs/by-instance/",
-            get(interfaces::without_instance),
-        )
-        .route(
-            "/v1/interfaces/node-configs/by-instance/{instanceId}",
-            get(interfaces::by_instance),
-        )
+        .route("/v1/interfaces/node-configs/by-instance/", get(interfaces::without_instance))
+        .route("/v1/interfaces/node-configs/by-instance/{instanceId}", get(interfaces::by_instance))
         .route("/v1/configs", get(configs::list))
         .route("/v1/configs/{namespace}/{name}", get(configs::one))
         .route("/v1/actors", get(configs::actors))

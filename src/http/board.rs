@@ -33,9 +33,6 @@ impl StatusSink for ConfigBoard {
 
 impl ConfigReader for ConfigBoard {
     fn configs(&self) -> Vec<Arc<ConfigStatus>> {
-        self.configs
-            .iter()
-            .map(|entry| Arc::clone(entry.value()))
-            .collect()
+        self.configs.iter().map(|entry| Arc::clone(entry.value())).collect()
     }
 }

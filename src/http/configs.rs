@@ -32,15 +32,9 @@ pub(super) async fn list(
     configs.sort_by(|a, b| a.id.cmp(&b.id));
     let (configs, more) = page.cut(configs, |config| {
         let id = &config.id;
-        vec![
-            id.name.namespace.to_string(),
-            id.name.name.to_string(),
-            id.uid.to_string(),
-        ]
+        vec![id.name.namespace.to_string(), id.name.name.to_string(), id.uid.to_string()]
     });
-    Answer::object("{\"configs\":[", configs, write_summary, more)
-        .respond(&headers)
-        .await
+    Answer::object("{\"configs\":[", configs, write_summary, more).respond(&headers).await
 }
 
 /// `GET /v1/configs/{namespace}/{name}`: one, with the verdict of each port.

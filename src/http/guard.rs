@@ -53,7 +53,5 @@ fn check(request: &Request) -> Result<(), ApiError> {
 /// A body without a length is not read by any route, so it costs nothing.
 fn body_length(headers: &HeaderMap) -> u64 {
     let length = headers.get(header::CONTENT_LENGTH);
-    length
-        .and_then(|length| length.to_str().ok()?.parse().ok())
-        .unwrap_or_default()
+    length.and_then(|length| length.to_str().ok()?.parse().ok()).unwrap_or_default()
 }

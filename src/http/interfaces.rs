@@ -43,9 +43,7 @@ pub(super) async fn by_provider_id(
 ) -> Result<Response, ApiError> {
     // The inventory's state first: without one, a wrong question is not the problem.
     let snapshot = snapshot(&api)?;
-    let provider = query
-        .get("providerId")
-        .ok_or_else(|| ApiError::bad_request("providerId is required"))?;
+    let provider = query.get("providerId").ok_or_else(|| ApiError::bad_request("providerId is required"))?;
     let records = select(&snapshot, |record| record.provider_id.as_str() == provider);
     respond(records, &query, &headers).await
 }
@@ -86,18 +84,14 @@ fn select(snapshot: &Snapshot, is_wanted: impl Fn(&Record) -> bool) -> Records {
 }
 
 async fn respond(records: Records, query: &Query, headers: &HeaderMap) -> Result<Response, ApiError> {
-    let (records, more) = Page::of(query)?.cut(records, |record| {
-        vec![record.provider_id.to_string(), record.node_name.to_string()]
-    });
+    let (records, more) = Page::of(query)?
+        .cut(records, |record| vec![record.provider_id.to_string(), record.node_name.to_string()]);
     Answer::array(records, write_record, more).respond(headers).await
 }
 
 fn by_provider(snapshot: &Snapshot) -> Vec<Records> {
     let records: Records = snapshot.records.values().cloned().collect();
-    records
-        .chunk_by(|a, b| a.provider_id == b.provider_id)
-        .map(<[_]>::to_vec)
-        .collect()
+    records.chunk_by(|a, b| a.provider_id == b.provider_id).map(<[_]>::to_vec).collect()
 }
 
 /// A time as the previous operator wrote it: RFC 3339 in whole seconds.

@@ -18,10 +18,7 @@ type Health = Arc<dyn HealthReader>;
 /// `/healthz` (live) and `/readyz` (ready, with what it is made of).
 pub fn probe_router(health: Health) -> Router {
     let router = Router::new()
-        .route(
-            "/healthz",
-            get(|State(health): State<Health>| async move { alive(&*health) }),
-        )
+        .route("/healthz", get(|State(health): State<Health>| async move { alive(&*health) }))
         .route("/readyz", get(readyz))
         .with_state(health);
     guarded(router)

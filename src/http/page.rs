@@ -25,10 +25,7 @@ impl Page {
             Ok(limit) if limit > 0 => Ok(limit),
             _ => Err(ApiError::bad_request("limit must be a whole number above 0")),
         });
-        Ok(Self {
-            limit: limit.transpose()?,
-            after: query.get("continue").map(decode).transpose()?,
-        })
+        Ok(Self { limit: limit.transpose()?, after: query.get("continue").map(decode).transpose()? })
     }
 
     /// The part of `sorted`, and the continuation if there is more.

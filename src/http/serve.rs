@@ -58,12 +58,8 @@ pub async fn serve<L: Listener>(
     let places = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
     while let Some((io, place)) = next(&mut listener, &places, &shutdown).await {
-        let connection = Connection {
-            router: router.clone(),
-            limits,
-            shutdown: shutdown.clone(),
-            _place: place,
-        };
+        let connection =
+            Connection { router: router.clone(), limits, shutdown: shutdown.clone(), _place: place };
         connections.spawn(connection.run(io));
     }
     // A closed port tells clients more than a queue that nobody empties.

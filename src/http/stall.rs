@@ -19,11 +19,7 @@ pub(super) struct StallGuard<T> {
 
 impl<T> StallGuard<T> {
     pub(super) fn new(io: T, limit: Duration) -> Self {
-        Self {
-            io,
-            limit,
-            waiting: None,
-        }
+        Self { io, limit, waiting: None }
     }
 
     fn judge<R>(&mut self, cx: &mut Context<'_>, progress: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
@@ -32,16 +28,9 @@ impl<T> StallGuard<T> {
             return progress;
         }
         let limit = self.limit;
-        let waiting = self
-            .waiting
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
         let is_over = waiting.as_mut().poll(cx);
-        is_over.map(|()| {
-            Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "the client does not read",
-            ))
-        })
+        is_over.map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
     }
 }
 

@@ -31,10 +31,7 @@ impl fmt::Debug for TokenFile {
 impl TokenFile {
     /// The token in the file `path`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: Arc::new(path.into()),
-            last: Arc::default(),
-        }
+        Self { path: Arc::new(path.into()), last: Arc::default() }
     }
 
     /// The token that the file holds now, without the white space round it. It is small and read each time,
@@ -54,10 +51,7 @@ impl TokenFile {
             Err(error) => error.to_string(),
         };
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.clone().ok_or_else(|| TokenFileError {
-            path: self.path.display().to_string(),
-            problem,
-        })
+        last.clone().ok_or_else(|| TokenFileError { path: self.path.display().to_string(), problem })
     }
 }
 
@@ -67,10 +61,7 @@ pub(super) fn is_same_secret(given: &str, expected: &SecretString) -> bool {
     use subtle::ConstantTimeEq;
     // Digests have one length, so the length of the token does not show either.
     let digest = |text: &str| Sha256::digest(text.as_bytes());
-    digest(given)
-        .as_slice()
-        .ct_eq(digest(expected.expose_secret()).as_slice())
-        .into()
+    digest(given).as_slice().ct_eq(digest(expected.expose_secret()).as_slice()).into()
 }
 
 #[cfg(test)]
@@ -97,12 +88,9 @@ mod tests {
     #[test]
     fn only_the_whole_token_is_the_token() {
         let expected = SecretString::from("secret-token");
-        for (given, is_same) in [
-            ("secret-token", true),
-            ("secret-toke", false),
-            ("secret-tokenx", false),
-            ("", false),
-        ] {
+        for (given, is_same) in
+            [("secret-token", true), ("secret-toke", false), ("secret-tokenx", false), ("", false)]
+        {
             assert_eq!(is_same_secret(given, &expected), is_same, "{given}");
         }
     }

@@ -103,26 +103,16 @@ impl RawObject {
 
     /// The life that the object itself tells of: complete from an API server.
     pub fn life(&self) -> Option<Life> {
-        Some(Life {
-            uid: self.uid.clone()?,
-            generation: self.generation?,
-            created: self.created?,
-        })
+        Some(Life { uid: self.uid.clone()?, generation: self.generation?, created: self.created? })
     }
 
     /// The identity of `life` of this object.
     pub fn id(&self, life: &Life) -> ConfigId {
-        ConfigId {
-            name: self.name.clone(),
-            uid: life.uid.clone(),
-        }
+        ConfigId { name: self.name.clone(), uid: life.uid.clone() }
     }
 
     fn read_created(&mut self, metadata: &Map<String, Value>) {
-        let problem = (
-            "metadata.creationTimestamp",
-            "must be a time such as 2026-01-10T00:00:00Z",
-        );
+        let problem = ("metadata.creationTimestamp", "must be a time such as 2026-01-10T00:00:00Z");
         match metadata.get("creationTimestamp") {
             None | Some(Value::Null) => {}
             Some(value) => match value.as_str().map(str::parse) {
@@ -139,26 +129,16 @@ impl RawObject {
             Some(_) => return self.problems.push(("metadata.annotations", "must be an object")),
         };
         for (name, field) in [
-            (
-                FORCE_RECONCILE,
-                "metadata.annotations[multinic.example.com/force-reconcile]",
-            ),
+            (FORCE_RECONCILE, "metadata.annotations[multinic.example.com/force-reconcile]"),
             (APPROVE, "metadata.annotations[multinic.example.com/approve]"),
         ] {
-            if annotations
-                .get(name)
-                .is_some_and(|value| !value.is_string() && !value.is_null())
-            {
+            if annotations.get(name).is_some_and(|value| !value.is_string() && !value.is_null()) {
                 self.problems.push((field, "must be text in quotes"));
             }
         }
         self.force_reconcile = text(annotations, FORCE_RECONCILE).map(str::to_owned);
         let approvals = text(annotations, APPROVE).unwrap_or_default().split(',');
-        self.approvals = approvals
-            .map(str::trim)
-            .filter(|id| !id.is_empty())
-            .map(str::to_owned)
-            .collect();
+        self.approvals = approvals.map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect();
     }
 
     /// A hash over the spec. The order of keys does not matter.
@@ -180,9 +160,7 @@ impl RawObject {
 }
 
 fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
-    map.get(key)
-        .and_then(Value::as_str)
-        .filter(|text| !text.is_empty())
+    map.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
 /// What the API server takes as the name of a custom resource or a Secret: an RFC 1123 subdomain.
@@ -307,10 +285,9 @@ mod tests {
     #[test]
     fn the_digest_sees_what_matters_and_nothing_else() {
         let base = raw(json!({"metadata": {"name": "a"}, "spec": {"a": 1, "b": ["x", "y"]}}));
-        let same = raw(
-            json!({"metadata": {"name": "a", "labels": {"l": "1"}, "annotations": {"other": "2"}},
-                              "spec": {"b": ["x", "y"], "a": 1}}),
-        );
+        let same =
+            raw(json!({"metadata": {"name": "a", "labels": {"l": "1"}, "annotations": {"other": "2"}},
+                              "spec": {"b": ["x", "y"], "a": 1}}));
         assert_eq!(base.digest(), same.digest());
         for other in [
             json!({"metadata": {"name": "a"}, "spec": {"a": 1, "b": ["xy"]}}),

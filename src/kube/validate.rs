@@ -163,27 +163,15 @@ fn read_cloud(
         source: read_contrabass(credentials, settings, secrets, problems),
         project,
         timeout: read_timeout("openstackTimeout", &settings.openstack_timeout, problems),
-        insecure_tls: problems.flag(
-            "spec.settings.openstackInsecureTLS",
-            &settings.openstack_insecure_tls,
-        ),
-        neutron_endpoint: problems.endpoint(
-            "spec.settings.openstackNeutronEndpoint",
-            &settings.openstack_neutron_endpoint,
-        ),
-        nova_endpoint: problems.endpoint(
-            "spec.settings.openstackNovaEndpoint",
-            &settings.openstack_nova_endpoint,
-        ),
+        insecure_tls: problems.flag("spec.settings.openstackInsecureTLS", &settings.openstack_insecure_tls),
+        neutron_endpoint: problems
+            .endpoint("spec.settings.openstackNeutronEndpoint", &settings.openstack_neutron_endpoint),
+        nova_endpoint: problems
+            .endpoint("spec.settings.openstackNovaEndpoint", &settings.openstack_nova_endpoint),
         interface: read_interface(settings, problems),
-        region: problems.text(
-            "spec.settings.openstackEndpointRegion",
-            &settings.openstack_endpoint_region,
-        ),
-        node_name_metadata_key: problems.text(
-            "spec.settings.openstackNodeNameMetadataKey",
-            &settings.openstack_node_name_metadata_key,
-        ),
+        region: problems.text("spec.settings.openstackEndpointRegion", &settings.openstack_endpoint_region),
+        node_name_metadata_key: problems
+            .text("spec.settings.openstackNodeNameMetadataKey", &settings.openstack_node_name_metadata_key),
         ca_bundle: read_secret_key(
             "spec.settings.caBundleSecretRef",
             &settings.ca_bundle_secret_ref,
@@ -205,10 +193,8 @@ fn read_contrabass(
     }
     CredentialSource::Contrabass {
         endpoint: endpoint.unwrap_or_default(),
-        provider_id: problems.required_segment(
-            "spec.credentials.openstackProviderID",
-            &credentials.openstack_provider_id,
-        ),
+        provider_id: problems
+            .required_segment("spec.credentials.openstackProviderID", &credentials.openstack_provider_id),
         key: EncryptKeySource {
             secret: read_secret_key(
                 "spec.secrets.contrabassEncryptKeySecretRef",
@@ -218,19 +204,12 @@ fn read_contrabass(
             inline: read_inline_key(settings, problems),
         },
         timeout: read_timeout("contrabassTimeout", &settings.contrabass_timeout, problems),
-        insecure_tls: problems.flag(
-            "spec.settings.contrabassInsecureTLS",
-            &settings.contrabass_insecure_tls,
-        ),
+        insecure_tls: problems.flag("spec.settings.contrabassInsecureTLS", &settings.contrabass_insecure_tls),
     }
 }
 
 fn read_inline_key(settings: &Settings, problems: &mut Problems) -> Option<SecretString> {
-    problems.type_of(
-        "spec.settings.contrabassEncryptKey",
-        "text",
-        &settings.contrabass_encrypt_key,
-    );
+    problems.type_of("spec.settings.contrabassEncryptKey", "text", &settings.contrabass_encrypt_key);
     let key = settings.contrabass_encrypt_key.as_ref()?.0.trim();
     (!key.is_empty()).then(|| SecretString::from(key))
 }
@@ -304,20 +283,11 @@ fn read_rules(
 fn read_statuses(settings: &Settings, problems: &mut Problems) -> AllowedStatuses {
     let field = "spec.settings.openstackPortAllowedStatuses";
     let given = problems.texts(field, &settings.openstack_port_allowed_statuses);
-    if let Some(status) = given
-        .iter()
-        .find(|text| text.contains(|c: char| c == ',' || c.is_whitespace()))
-    {
-        problems.add(
-            field,
-            format!("{status:?} is not one status; give each its own entry"),
-        );
+    if let Some(status) = given.iter().find(|text| text.contains(|c: char| c == ',' || c.is_whitespace())) {
+        problems.add(field, format!("{status:?} is not one status; give each its own entry"));
     }
     let statuses: BTreeSet<String> = given.iter().map(|text| text.to_ascii_uppercase()).collect();
-    let is_given = settings
-        .openstack_port_allowed_statuses
-        .as_ref()
-        .is_some_and(|list| !list.is_empty());
+    let is_given = settings.openstack_port_allowed_statuses.as_ref().is_some_and(|list| !list.is_empty());
     match (is_given, statuses) {
         (false, _) => AllowedStatuses::Only(["ACTIVE", "DOWN"].map(str::to_owned).into()),
         // A list of blanks filtered nothing in the previous operator: narrowing it now could take NICs away.
@@ -336,10 +306,7 @@ fn read_baseline(settings: &Settings, life: &Life, problems: &mut Problems) -> B
         }
         time
     });
-    if problems.flag(
-        "spec.settings.includeExistingPorts",
-        &settings.include_existing_ports,
-    ) {
+    if problems.flag("spec.settings.includeExistingPorts", &settings.include_existing_ports) {
         Baseline::Any
     } else {
         Baseline::Since(whole_second(given.unwrap_or(life.created)))
@@ -389,33 +356,15 @@ fn read_polling(settings: &Settings, problems: &mut Problems) -> Polling {
     let mut read = |name: &str, given| problems.duration(&format!("spec.settings.{name}"), given);
     // Zero was "not set" in the previous operator, except for the window.
     let interval = |given: Option<Duration>, default| given.filter(|d| !d.is_zero()).unwrap_or(default);
-    let fast = interval(
-        read("pollFastInterval", &settings.poll_fast_interval),
-        default.fast,
-    );
-    let slow = interval(
-        read("pollSlowInterval", &settings.poll_slow_interval),
-        default.slow,
-    );
-    let error = interval(
-        read("pollErrorInterval", &settings.poll_error_interval),
-        default.error,
-    );
+    let fast = interval(read("pollFastInterval", &settings.poll_fast_interval), default.fast);
+    let slow = interval(read("pollSlowInterval", &settings.poll_slow_interval), default.slow);
+    let error = interval(read("pollErrorInterval", &settings.poll_error_interval), default.error);
     let fast_window = read("pollFastWindow", &settings.poll_fast_window).unwrap_or(default.fast_window);
     let resync = read("resyncInterval", &settings.resync_interval).filter(|d| !d.is_zero());
     if resync.is_some_and(|every| every < Duration::from_secs(1)) {
-        problems.add(
-            "spec.settings.resyncInterval",
-            "must be 0s (never) or at least 1s",
-        );
+        problems.add("spec.settings.resyncInterval", "must be 0s (never) or at least 1s");
     }
-    Polling {
-        fast,
-        slow: slow.max(fast),
-        error,
-        fast_window,
-        resync,
-    }
+    Polling { fast, slow: slow.max(fast), error, fast_window, resync }
 }
 
 fn read_fast_retry_max(settings: &Settings, problems: &mut Problems) -> u32 {
@@ -444,10 +393,7 @@ fn revision(raw: &RawObject, life: &Life, defaults: &Defaults) -> u64 {
     hasher.update(raw.digest());
     hasher.update(format!("{life:?}{defaults:?}"));
     let digest = hasher.finalize();
-    digest
-        .iter()
-        .take(8)
-        .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+    digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]

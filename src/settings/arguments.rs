@@ -20,10 +20,7 @@ type LongFlags = BTreeMap<String, bool>;
 /// that all of them can be reported at once.
 pub(super) fn tidy(args: impl IntoIterator<Item = OsString>) -> Arguments {
     let flags = long_flags();
-    let mut sorted = Arguments {
-        known: vec!["multinic-operator".into()],
-        unknown: Vec::new(),
-    };
+    let mut sorted = Arguments { known: vec!["multinic-operator".into()], unknown: Vec::new() };
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         let Some(flag) = arg.to_str().and_then(|arg| as_long_flag(arg, &flags)) else {
@@ -37,10 +34,9 @@ pub(super) fn tidy(args: impl IntoIterator<Item = OsString>) -> Arguments {
         };
         let name = flag.split('=').next().unwrap_or(flag);
         match flags.get(name) {
-            None => sorted.unknown.push(format!(
-                "--{name}: there is no such flag{}",
-                suggestion(name, &flags)
-            )),
+            None => {
+                sorted.unknown.push(format!("--{name}: there is no such flag{}", suggestion(name, &flags)))
+            }
             Some(takes_value) => {
                 sorted.known.push(format!("--{flag}").into());
                 if *takes_value && !flag.contains('=') {
@@ -83,9 +79,7 @@ fn long_flags() -> LongFlags {
 /// The flag that begins most like `name`, if more than half of it is right.
 fn suggestion(name: &str, flags: &LongFlags) -> String {
     let in_common = |flag: &String| flag.chars().zip(name.chars()).take_while(|(a, b)| a == b).count();
-    let closest = flags
-        .keys()
-        .max_by_key(|flag| (in_common(flag), std::cmp::Reverse(flag.len())));
+    let closest = flags.keys().max_by_key(|flag| (in_common(flag), std::cmp::Reverse(flag.len())));
     match closest {
         Some(flag) if in_common(flag) * 2 > name.len() => format!("; did you mean --{flag}?"),
         _ => String::new(),

@@ -17,11 +17,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(env: &'a dyn Fn(&str) -> Option<String>) -> Self {
-        Self {
-            env,
-            problems: Vec::new(),
-            warnings: Vec::new(),
-        }
+        Self { env, problems: Vec::new(), warnings: Vec::new() }
     }
 
     pub(super) fn problem(&mut self, problem: impl Into<String>) {
@@ -33,11 +29,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn finish(self) -> Result<Vec<Warning>, SettingsError> {
-        if self.problems.is_empty() {
-            Ok(self.warnings)
-        } else {
-            Err(SettingsError::Bad(self.problems))
-        }
+        if self.problems.is_empty() { Ok(self.warnings) } else { Err(SettingsError::Bad(self.problems)) }
     }
 
     /// A value that is there must be right.
@@ -78,9 +70,7 @@ impl<'a> Reader<'a> {
         choices: &[(&str, T)],
     ) -> Option<T> {
         self.value(name, text, |text| {
-            let chosen = choices
-                .iter()
-                .find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
+            let chosen = choices.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
             chosen.map(|(_, value)| *value).ok_or_else(|| {
                 let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
                 format!("must be one of {}", words.join(", "))
@@ -144,9 +134,7 @@ impl<'a> Reader<'a> {
             ("--manage-crds", later.manage_crds),
         ] {
             if self.flag_is_on(name, text) {
-                self.warn(format!(
-                    "{name} is not supported yet by this version and is ignored"
-                ));
+                self.warn(format!("{name} is not supported yet by this version and is ignored"));
             }
         }
         for (name, text) in [
@@ -160,9 +148,7 @@ impl<'a> Reader<'a> {
             ("--audit-log", later.audit_log),
         ] {
             if text.is_some_and(|text| !text.trim().is_empty()) {
-                self.warn(format!(
-                    "{name} is not supported yet by this version and is ignored"
-                ));
+                self.warn(format!("{name} is not supported yet by this version and is ignored"));
             }
         }
     }

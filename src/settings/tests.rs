@@ -45,25 +45,13 @@ fn without_anything_said_it_runs_with_the_documented_defaults() {
             token_file: None,
             tls: None,
         },
-        viola: ViolaSettings {
-            timeout: Duration::from_secs(30),
-            insecure_tls: false,
-            token_file: None,
-        },
+        viola: ViolaSettings { timeout: Duration::from_secs(30), insecure_tls: false, token_file: None },
         metrics_address: Some(ListenAddress::any(8080)),
         health_address: Some(ListenAddress::any(8081)),
         ca_bundle: None,
         defaults: Defaults::default(),
-        cloud: CloudLimits {
-            max_in_flight: 4,
-            rate: 10.0,
-            burst: 20,
-            neutron_request_bytes: 3800,
-        },
-        log: LogSettings {
-            format: None,
-            level: "info".into(),
-        },
+        cloud: CloudLimits { max_in_flight: 4, rate: 10.0, burst: 20, neutron_request_bytes: 3800 },
+        log: LogSettings { format: None, level: "info".into() },
     };
     assert_eq!(settings, expect);
 }
@@ -113,10 +101,7 @@ fn a_flag_goes_before_the_environment_and_an_empty_variable_is_not_set() {
 
 #[test]
 fn a_timeout_of_zero_is_the_default() {
-    assert_eq!(
-        settings(&[], &[("VIOLA_TIMEOUT", "0")]).viola.timeout,
-        Duration::from_secs(30)
-    );
+    assert_eq!(settings(&[], &[("VIOLA_TIMEOUT", "0")]).viola.timeout, Duration::from_secs(30));
 }
 
 #[test]
@@ -136,20 +121,8 @@ fn booleans_are_written_as_in_go() {
 #[test]
 fn one_dash_is_as_good_as_two() {
     let both = [
-        vec![
-            "--metrics-bind-address=:9",
-            "--health-probe-bind-address",
-            ":10",
-            "--log-level",
-            "debug",
-        ],
-        vec![
-            "-metrics-bind-address=:9",
-            "-health-probe-bind-address",
-            ":10",
-            "-log-level",
-            "debug",
-        ],
+        vec!["--metrics-bind-address=:9", "--health-probe-bind-address", ":10", "--log-level", "debug"],
+        vec!["-metrics-bind-address=:9", "-health-probe-bind-address", ":10", "-log-level", "debug"],
     ];
     for args in both {
         let settings = settings(&args, &[]);
@@ -198,22 +171,11 @@ fn every_flag_of_the_previous_operator_is_taken() {
         let args: Vec<String> = flags.iter().map(|flag| format!("{dashes}{flag}")).collect();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let warned = warnings(&args);
-        for name in [
-            "metrics-cert-path",
-            "webhook-cert-key",
-            "zap-time-encoding",
-            "kubeconfig",
-        ] {
-            assert!(
-                warned.iter().any(|line| line.starts_with(&format!("--{name} "))),
-                "{name}: {warned:?}"
-            );
+        for name in ["metrics-cert-path", "webhook-cert-key", "zap-time-encoding", "kubeconfig"] {
+            assert!(warned.iter().any(|line| line.starts_with(&format!("--{name} "))), "{name}: {warned:?}");
         }
         for name in ["metrics-secure", "leader-elect", "metrics-bind-address"] {
-            assert!(
-                !warned.iter().any(|line| line.contains(name)),
-                "{name}: {warned:?}"
-            );
+            assert!(!warned.iter().any(|line| line.contains(name)), "{name}: {warned:?}");
         }
     }
     assert!(warnings(&["--metrics-secure"])[0].contains("plain HTTP"));
@@ -223,33 +185,13 @@ fn every_flag_of_the_previous_operator_is_taken() {
 fn zaps_level_and_encoder_still_count_unless_ours_are_given() {
     let log = |args: &[&str]| settings(args, &[]).log;
     let check = |args: &[&str], format: Option<LogFormat>, level: &str| {
-        assert_eq!(
-            log(args),
-            LogSettings {
-                format,
-                level: level.into()
-            },
-            "{args:?}"
-        );
+        assert_eq!(log(args), LogSettings { format, level: level.into() }, "{args:?}");
     };
-    check(
-        &["--zap-log-level=error", "--zap-encoder=json"],
-        Some(LogFormat::Json),
-        "error",
-    );
-    check(
-        &["--zap-log-level", "1", "--zap-encoder=console"],
-        Some(LogFormat::Human),
-        "debug",
-    );
+    check(&["--zap-log-level=error", "--zap-encoder=json"], Some(LogFormat::Json), "error");
+    check(&["--zap-log-level", "1", "--zap-encoder=console"], Some(LogFormat::Human), "debug");
     check(&["--zap-log-level=5"], None, "trace");
     check(
-        &[
-            "--zap-log-level=5",
-            "--log-level=warn",
-            "--zap-encoder=json",
-            "--log-format=human",
-        ],
+        &["--zap-log-level=5", "--log-level=warn", "--zap-encoder=json", "--log-format=human"],
         Some(LogFormat::Human),
         "warn",
     );
@@ -273,15 +215,10 @@ fn what_is_not_there_yet_is_warned_of_by_name() {
         let name = flag.split('=').next().unwrap();
         assert_eq!(
             warnings(&[flag]),
-            [format!(
-                "{name} is not supported yet by this version and is ignored"
-            )]
+            [format!("{name} is not supported yet by this version and is ignored")]
         );
     }
-    assert_eq!(
-        warnings(&["--state-configmap=false", "--manage-crds=0", "--policy-file="]),
-        [""; 0]
-    );
+    assert_eq!(warnings(&["--state-configmap=false", "--manage-crds=0", "--policy-file="]), [""; 0]);
 }
 
 #[test]
@@ -296,11 +233,7 @@ fn all_bad_settings_stand_in_one_message() {
             "--leader-elect=maybe",
             "--api-tls-cert=c",
         ],
-        &[
-            ("VIOLA_ENDPOINT", "http://u:pa55@viola"),
-            ("VIOLA_TIMEOUT", "soon"),
-            ("INVENTORY_ENABLED", "yes"),
-        ],
+        &[("VIOLA_ENDPOINT", "http://u:pa55@viola"), ("VIOLA_TIMEOUT", "soon"), ("INVENTORY_ENABLED", "yes")],
     );
     for expect in [
         "--inventory-adr: there is no such flag; did you mean --inventory-addr?",
@@ -314,17 +247,11 @@ fn all_bad_settings_stand_in_one_message() {
         "VIOLA_TIMEOUT: must be a duration such as 30s, 2m or 1m30s",
         "INVENTORY_ENABLED: must be true or false",
     ] {
-        assert!(
-            found.iter().any(|problem| problem == expect),
-            "{expect:?} is not in {found:#?}"
-        );
+        assert!(found.iter().any(|problem| problem == expect), "{expect:?} is not in {found:#?}");
     }
     assert_eq!(found.len(), 10, "{found:#?}");
     let message = SettingsError::Bad(found).to_string();
-    assert!(
-        message.starts_with("bad settings:\n  ") && !message.contains("pa55"),
-        "{message}"
-    );
+    assert!(message.starts_with("bad settings:\n  ") && !message.contains("pa55"), "{message}");
 }
 
 #[test]
@@ -351,15 +278,8 @@ fn each_setting_refuses_its_bad_values() {
     ] {
         for value in values {
             let found = problems(&[&format!("--{flag}={value}")], &[]);
-            let expect = if flag.is_empty() {
-                String::new()
-            } else {
-                format!("--{flag}: must")
-            };
-            assert!(
-                found.len() == 1 && found[0].starts_with(&expect),
-                "{flag}={value}: {found:?}"
-            );
+            let expect = if flag.is_empty() { String::new() } else { format!("--{flag}: must") };
+            assert!(found.len() == 1 && found[0].starts_with(&expect), "{flag}={value}: {found:?}");
         }
     }
 }
@@ -385,20 +305,12 @@ fn settings_that_have_no_variable_are_read_from_flags() {
     );
     assert_eq!(settings.config_dir, Some("/configs".into()));
     assert_eq!(settings.inventory.token_file, Some("/t".into()));
-    let tls = TlsFiles {
-        cert: "/c".into(),
-        key: "/k".into(),
-    };
+    let tls = TlsFiles { cert: "/c".into(), key: "/k".into() };
     assert_eq!(settings.inventory.tls, Some(tls));
     assert_eq!(settings.ca_bundle, Some("/ca".into()));
     assert_eq!(settings.defaults.interface_order, InterfaceOrder::Mac);
     assert_eq!(settings.defaults.change_policy, ChangePolicy::AddOnly);
-    let limits = CloudLimits {
-        max_in_flight: 8,
-        rate: 2.5,
-        burst: 5,
-        neutron_request_bytes: 15000,
-    };
+    let limits = CloudLimits { max_in_flight: 8, rate: 2.5, burst: 5, neutron_request_bytes: 15000 };
     assert_eq!(settings.cloud, limits);
     assert_eq!(settings.log.level, "info,multinic_operator=debug");
 }
@@ -410,15 +322,8 @@ fn commands_are_read_and_flags_may_stand_on_either_side() {
     assert_eq!(command(&["demo"]), Command::Demo { duration: None });
     let duration = Some(Duration::from_secs(60));
     assert_eq!(command(&["demo", "--for", "1m"]), Command::Demo { duration });
-    assert_eq!(
-        command(&["completions", "bash"]),
-        Command::Completions(clap_complete::Shell::Bash)
-    );
-    for args in [
-        ["--config-dir=/c", "run"],
-        ["run", "--config-dir=/c"],
-        ["run", "-config-dir=/c"],
-    ] {
+    assert_eq!(command(&["completions", "bash"]), Command::Completions(clap_complete::Shell::Bash));
+    for args in [["--config-dir=/c", "run"], ["run", "--config-dir=/c"], ["run", "-config-dir=/c"]] {
         assert_eq!(settings(&args, &[]).config_dir, Some("/c".into()));
     }
 }
@@ -435,54 +340,26 @@ fn a_plan_is_for_a_file_or_for_all() {
         inventory: Some("i.json".into()),
         output: Output::Json,
     };
-    let rest = [
-        "--created=2026-01-10T00:00:00Z",
-        "--inventory=i.json",
-        "-o",
-        "json",
-    ];
-    for start in [
-        vec!["plan", "-f", "c.yaml"],
-        vec!["plan", "-fc.yaml"],
-        vec!["plan", "--file=c.yaml"],
-    ] {
+    let rest = ["--created=2026-01-10T00:00:00Z", "--inventory=i.json", "-o", "json"];
+    for start in [vec!["plan", "-f", "c.yaml"], vec!["plan", "-fc.yaml"], vec!["plan", "--file=c.yaml"]] {
         assert_eq!(plan(&[start.as_slice(), &rest].concat()), file);
     }
     assert_eq!(plan(&["plan", "--all", "-ojson"]).target, PlanTarget::All);
     assert_eq!(plan(&["plan", "-f", "-"]).target, PlanTarget::File("-".into()));
     assert_eq!(problems(&["plan"], &[]), ["plan: needs -f FILE or --all"]);
-    assert_eq!(
-        problems(&["plan", "--all", "-f", "x"], &[]),
-        ["plan: -f and --all exclude each other"]
-    );
+    assert_eq!(problems(&["plan", "--all", "-f", "x"], &[]), ["plan: -f and --all exclude each other"]);
     assert_eq!(
         problems(&["plan", "--all", "--created=now", "--output=xml"], &[]),
-        [
-            "--created: must be a time such as 2026-01-10T00:00:00Z",
-            "--output: must be one of table, json"
-        ]
+        ["--created: must be a time such as 2026-01-10T00:00:00Z", "--output: must be one of table, json"]
     );
 }
 
 #[test]
 fn help_is_no_error_and_a_missing_value_or_wrong_command_is() {
-    for args in [
-        vec!["--help"],
-        vec!["-h"],
-        vec!["--version"],
-        vec!["plan", "--help"],
-    ] {
-        assert!(
-            matches!(parse_with(&args, &[]), Err(SettingsError::Help(_))),
-            "{args:?}"
-        );
+    for args in [vec!["--help"], vec!["-h"], vec!["--version"], vec!["plan", "--help"]] {
+        assert!(matches!(parse_with(&args, &[]), Err(SettingsError::Help(_))), "{args:?}");
     }
-    for args in [
-        vec!["start"],
-        vec!["--viola-endpoint"],
-        vec!["completions", "tcsh"],
-        vec!["run", "x"],
-    ] {
+    for args in [vec!["start"], vec!["--viola-endpoint"], vec!["completions", "tcsh"], vec!["run", "x"]] {
         assert_eq!(problems(&args, &[]).len(), 1, "{args:?}");
     }
 }

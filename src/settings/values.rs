@@ -27,9 +27,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
             .map_err(|_| "must be a duration such as 30s, 2m or 1m30s".to_owned())?
             .nanoseconds(),
     };
-    let duration = u64::try_from(nanos)
-        .map(Duration::from_nanos)
-        .map_err(|_| "must not be negative".to_owned())?;
+    let duration =
+        u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| "must not be negative".to_owned())?;
     if duration.is_zero() || (SHORTEST..=LONGEST).contains(&duration) {
         Ok(duration)
     } else {
@@ -59,9 +58,7 @@ pub fn endpoint(text: &str) -> Result<String, String> {
     let is_http = matches!(url.scheme(), "http" | "https");
     // The parser forgives a missing or doubled slash and inner white space; what is sent later should be
     // what stands here.
-    let has_authority = text
-        .get(url.scheme().len()..)
-        .is_some_and(|rest| rest.starts_with("://"));
+    let has_authority = text.get(url.scheme().len()..).is_some_and(|rest| rest.starts_with("://"));
     if !is_http || !has_authority || url.host_str().is_none_or(str::is_empty) {
         return Err(EXPECTED_URL.to_owned());
     }
@@ -132,10 +129,7 @@ pub fn listen_address(text: &str) -> Result<ListenAddress, String> {
     if !is_v6 && !host.chars().all(is_plain) {
         return Err(error());
     }
-    Ok(ListenAddress {
-        host: (!host.is_empty()).then(|| host.to_owned()),
-        port,
-    })
+    Ok(ListenAddress { host: (!host.is_empty()).then(|| host.to_owned()), port })
 }
 
 #[cfg(test)]
@@ -158,9 +152,9 @@ mod tests {
         check("-0", Some(0));
         check("0s", Some(0));
         check("720h", Some(30 * 24 * 3_600_000));
-        for bad in [
-            "", "10", "s", "10 s", "1d", "-5s", "ten", "99ms", "1ns", "721h", "9999999h", "1s-", "0x1s", "∞",
-        ] {
+        for bad in
+            ["", "10", "s", "10 s", "1d", "-5s", "ten", "99ms", "1ns", "721h", "9999999h", "1s-", "0x1s", "∞"]
+        {
             check(bad, None);
         }
     }
@@ -225,27 +219,13 @@ mod tests {
         check("0.0.0.0:80", Some("0.0.0.0"), 80);
         check("localhost:0", Some("localhost"), 0);
         check("[::1]:8080", Some("::1"), 8080);
-        for bad in [
-            "",
-            "8080",
-            ":",
-            ":x",
-            ":65536",
-            "[::1]",
-            "[::1:80",
-            "[x]:80",
-            "a b:80",
-            "http://a:80",
-        ] {
+        for bad in ["", "8080", ":", ":x", ":65536", "[::1]", "[::1:80", "[x]:80", "a b:80", "http://a:80"] {
             assert!(listen_address(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn without_a_host_both_families_are_tried() {
-        assert_eq!(
-            ListenAddress::any(1).candidates(),
-            [("::".to_owned(), 1), ("0.0.0.0".to_owned(), 1)]
-        );
+        assert_eq!(ListenAddress::any(1).candidates(), [("::".to_owned(), 1), ("0.0.0.0".to_owned(), 1)]);
     }
 }

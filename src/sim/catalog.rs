@@ -61,11 +61,7 @@ impl Catalog {
 
     /// One more endpoint; the service is made when it is missing.
     pub fn with_endpoint(mut self, kind: &str, interface: &str, region: &str, url: &str) -> Self {
-        let endpoint = Endpoint {
-            interface: interface.into(),
-            region: region.into(),
-            url: url.into(),
-        };
+        let endpoint = Endpoint { interface: interface.into(), region: region.into(), url: url.into() };
         match self.services.iter_mut().find(|service| service.kind == kind) {
             Some(service) => service.endpoints.push(endpoint),
             None => self.services.push(CatalogService {
@@ -109,11 +105,8 @@ impl Catalog {
     /// The JSON list of a token. Without a project, URLs that need one are left out.
     /// `turn` varies the order, as the real service does.
     pub(crate) fn render(&self, project: Option<&str>, turn: usize) -> Value {
-        let mut services: Vec<Value> = self
-            .services
-            .iter()
-            .map(|service| service.render(project, turn))
-            .collect();
+        let mut services: Vec<Value> =
+            self.services.iter().map(|service| service.render(project, turn)).collect();
         rotate(&mut services, turn);
         Value::Array(services)
     }
@@ -121,13 +114,9 @@ impl Catalog {
 
 impl CatalogService {
     fn render(&self, project: Option<&str>, turn: usize) -> Value {
-        let usable = self
-            .endpoints
-            .iter()
-            .filter(|endpoint| project.is_some() || !endpoint.url.contains(PROJECT));
-        let mut endpoints: Vec<Value> = usable
-            .map(|endpoint| endpoint.render(&self.kind, project))
-            .collect();
+        let usable =
+            self.endpoints.iter().filter(|endpoint| project.is_some() || !endpoint.url.contains(PROJECT));
+        let mut endpoints: Vec<Value> = usable.map(|endpoint| endpoint.render(&self.kind, project)).collect();
         rotate(&mut endpoints, turn);
         json!({"endpoints": endpoints, "id": id(&[&self.kind]), "type": self.kind, "name": self.name})
     }

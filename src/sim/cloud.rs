@@ -103,17 +103,9 @@ impl SimCloud {
     pub fn start_with(settings: Settings) -> io::Result<Self> {
         let world = Arc::new(Mutex::new(World::new(settings.seed)));
         let traffic = Traffic::new(settings.seed);
-        let Ports {
-            contrabass,
-            keystone,
-            neutron,
-            nova,
-        } = settings.ports;
+        let Ports { contrabass, keystone, neutron, nova } = settings.ports;
         let start = |(service, port): (Service, u16)| {
-            let backend = Arc::new(CloudBackend {
-                service,
-                world: world.clone(),
-            });
+            let backend = Arc::new(CloudBackend { service, world: world.clone() });
             let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             Ok((service, Server::start(service, addr, backend, traffic.clone())?))
         };
@@ -124,11 +116,7 @@ impl SimCloud {
             (Service::Nova, nova),
         ];
         let servers: io::Result<Vec<_>> = services.into_iter().map(start).collect();
-        let cloud = Self {
-            world: world.clone(),
-            traffic: traffic.clone(),
-            servers: servers?.into(),
-        };
+        let cloud = Self { world: world.clone(), traffic: traffic.clone(), servers: servers?.into() };
         cloud.note_urls();
         Ok(cloud)
     }
@@ -146,10 +134,7 @@ impl SimCloud {
     }
 
     pub(super) fn server(&self, service: Service) -> Option<&Server> {
-        self.servers
-            .iter()
-            .find(|(of, _)| *of == service)
-            .map(|(_, server)| server)
+        self.servers.iter().find(|(of, _)| *of == service).map(|(_, server)| server)
     }
 
     /// Ends all services; connections break.
@@ -159,9 +144,7 @@ impl SimCloud {
 
     /// `http://127.0.0.1:port` of a service; empty for one that a cloud does not have.
     pub fn url(&self, service: Service) -> String {
-        self.server(service)
-            .map(|server| format!("http://{}", server.addr))
-            .unwrap_or_default()
+        self.server(service).map(|server| format!("http://{}", server.addr)).unwrap_or_default()
     }
 
     /// Where clients look providers up.
@@ -208,8 +191,7 @@ impl SimCloud {
     /// # Panics
     /// When `cidr` is none.
     pub fn add_subnet(&self, network: &str, name: &str, cidr: &str) -> String {
-        self.lock()
-            .add_subnet(network, name, cidr.parse().expect("a CIDR"))
+        self.lock().add_subnet(network, name, cidr.parse().expect("a CIDR"))
     }
 
     /// Removes a subnet; ports keep their addresses.
@@ -219,9 +201,7 @@ impl SimCloud {
 
     /// An ACTIVE server of this project; its UUID.
     pub fn add_server(&self, project: &str, name: &str, metadata: &[(&str, &str)]) -> String {
-        let metadata = metadata
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let metadata = metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         self.lock().add_server(project, name, metadata.collect())
     }
 
@@ -287,10 +267,9 @@ impl SimCloud {
 
     /// Replaces a port's addresses: (subnet, address) each.
     pub fn set_fixed_ips(&self, port: &str, fixed_ips: &[(&str, &str)]) {
-        let fixed_ips = fixed_ips.iter().map(|(subnet, address)| FixedIp {
-            subnet_id: (*subnet).into(),
-            ip_address: (*address).into(),
-        });
+        let fixed_ips = fixed_ips
+            .iter()
+            .map(|(subnet, address)| FixedIp { subnet_id: (*subnet).into(), ip_address: (*address).into() });
         let fixed_ips: Vec<_> = fixed_ips.collect();
         self.lock().note_addresses(&fixed_ips);
         self.edit_port(port, |port| port.fixed_ips = fixed_ips);

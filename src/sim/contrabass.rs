@@ -16,15 +16,15 @@ const PREFIX: [&str; 5] = ["v1", "contrabass", "admin", "infra", "provider"];
 /// the key has 16, 24 or 32 bytes.
 pub fn encrypt(key: &[u8], iv: [u8; 16], plain: &[u8]) -> Option<String> {
     let cipher = match key.len() {
-        16 => cbc::Encryptor::<aes::Aes128>::new_from_slices(key, &iv)
-            .ok()?
-            .encrypt_padded_vec::<Pkcs7>(plain),
-        24 => cbc::Encryptor::<aes::Aes192>::new_from_slices(key, &iv)
-            .ok()?
-            .encrypt_padded_vec::<Pkcs7>(plain),
-        32 => cbc::Encryptor::<aes::Aes256>::new_from_slices(key, &iv)
-            .ok()?
-            .encrypt_padded_vec::<Pkcs7>(plain),
+        16 => {
+            cbc::Encryptor::<aes::Aes128>::new_from_slices(key, &iv).ok()?.encrypt_padded_vec::<Pkcs7>(plain)
+        }
+        24 => {
+            cbc::Encryptor::<aes::Aes192>::new_from_slices(key, &iv).ok()?.encrypt_padded_vec::<Pkcs7>(plain)
+        }
+        32 => {
+            cbc::Encryptor::<aes::Aes256>::new_from_slices(key, &iv).ok()?.encrypt_padded_vec::<Pkcs7>(plain)
+        }
         _ => return None,
     };
     Some(BASE64_STANDARD.encode([&iv[..], &cipher[..]].concat()))
@@ -38,11 +38,7 @@ fn provider_id(call: &Call) -> Option<String> {
 }
 
 pub(crate) fn operation(call: &Call) -> Operation {
-    if provider_id(call).is_some() {
-        Operation::GetProvider
-    } else {
-        Operation::Other
-    }
+    if provider_id(call).is_some() { Operation::GetProvider } else { Operation::Other }
 }
 
 pub(crate) fn answer(world: &World, call: &Call) -> Answer {
@@ -50,10 +46,9 @@ pub(crate) fn answer(world: &World, call: &Call) -> Answer {
         return Answer::json(404, &json!({"message": "no such path"}));
     };
     match world.providers.get(&id) {
-        Some(provider) => Answer::json(
-            200,
-            &json!({"data": {"url": provider.url, "attributes": provider.attributes}}),
-        ),
+        Some(provider) => {
+            Answer::json(200, &json!({"data": {"url": provider.url, "attributes": provider.attributes}}))
+        }
         None => Answer::json(404, &json!({"message": format!("provider {id} was not found")})),
     }
 }

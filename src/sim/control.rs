@@ -24,10 +24,7 @@ impl SimCloud {
     pub fn add_domain(&self, name: &str) -> String {
         let mut world = self.lock();
         let id = world.ids.hex();
-        world.identity.domains.push(Domain {
-            id: id.clone(),
-            name: name.into(),
-        });
+        world.identity.domains.push(Domain { id: id.clone(), name: name.into() });
         id
     }
 
@@ -40,12 +37,8 @@ impl SimCloud {
     pub fn add_project_in(&self, domain_id: &str, name: &str) -> String {
         let mut world = self.lock();
         let id = world.next_hex();
-        let project = Project {
-            id: id.clone(),
-            name: name.into(),
-            domain_id: domain_id.into(),
-            is_enabled: true,
-        };
+        let project =
+            Project { id: id.clone(), name: name.into(), domain_id: domain_id.into(), is_enabled: true };
         world.identity.projects.push(project);
         id
     }
@@ -53,12 +46,7 @@ impl SimCloud {
     /// Enables or disables a project.
     pub fn set_project_enabled(&self, project: &str, is_enabled: bool) {
         let mut world = self.lock();
-        if let Some(project) = world
-            .identity
-            .projects
-            .iter_mut()
-            .find(|known| known.id == project)
-        {
+        if let Some(project) = world.identity.projects.iter_mut().find(|known| known.id == project) {
             project.is_enabled = is_enabled;
         }
     }
@@ -85,28 +73,20 @@ impl SimCloud {
 
     /// Gives a user a role in a project. `admin` sees all projects.
     pub fn grant(&self, user: &str, project: &str, role: &str) {
-        self.edit_user(user, |user| {
-            user.roles.entry(project.into()).or_default().push(role.into())
-        });
+        self.edit_user(user, |user| user.roles.entry(project.into()).or_default().push(role.into()));
     }
 
     /// Changes a password; the user's tokens die, as in Keystone.
     pub fn set_password(&self, user: &str, password: &str) {
         self.edit_user(user, |known| known.password = password.into());
-        self.lock()
-            .identity
-            .tokens
-            .retain(|_, token| token.user_id != user);
+        self.lock().identity.tokens.retain(|_, token| token.user_id != user);
     }
 
     /// Enables or disables a user; disabling kills the user's tokens.
     pub fn set_user_enabled(&self, user: &str, is_enabled: bool) {
         self.edit_user(user, |known| known.is_enabled = is_enabled);
         if !is_enabled {
-            self.lock()
-                .identity
-                .tokens
-                .retain(|_, token| token.user_id != user);
+            self.lock().identity.tokens.retain(|_, token| token.user_id != user);
         }
     }
 
@@ -120,11 +100,7 @@ impl SimCloud {
     /// An application credential of a user for a project.
     pub fn add_app_credential(&self, user: &str, project: &str, name: &str) -> AppCredentialSecret {
         let mut world = self.lock();
-        let secret = AppCredentialSecret {
-            id: world.next_hex(),
-            name: name.into(),
-            secret: world.ids.hex(),
-        };
+        let secret = AppCredentialSecret { id: world.next_hex(), name: name.into(), secret: world.ids.hex() };
         world.identity.app_credentials.push(AppCredential {
             id: secret.id.clone(),
             name: name.into(),
@@ -149,14 +125,8 @@ impl SimCloud {
     /// Deletes an application credential and its tokens.
     pub fn delete_app_credential(&self, id: &str) {
         let mut world = self.lock();
-        world
-            .identity
-            .app_credentials
-            .retain(|credential| credential.id != id);
-        world
-            .identity
-            .tokens
-            .retain(|_, token| token.app_credential.as_deref() != Some(id));
+        world.identity.app_credentials.retain(|credential| credential.id != id);
+        world.identity.tokens.retain(|_, token| token.app_credential.as_deref() != Some(id));
     }
 
     /// A provider in Contrabass whose admin is this user of the domain `Default`.
@@ -168,22 +138,9 @@ impl SimCloud {
         let mut world = self.lock();
         let iv = world.ids.iv();
         let secret = encrypt(key.as_bytes(), iv, password.as_bytes()).expect("a key of 16, 24 or 32 bytes");
-        let attributes = [
-            ("adminId", user_name),
-            ("adminPw", &secret),
-            ("domain", "default"),
-        ];
-        let attributes = attributes
-            .map(|(name, value)| (name.to_owned(), json!(value)))
-            .into();
-        world.providers.insert(
-            id.into(),
-            Provider {
-                url,
-                attributes,
-                key: key.into(),
-            },
-        );
+        let attributes = [("adminId", user_name), ("adminPw", &secret), ("domain", "default")];
+        let attributes = attributes.map(|(name, value)| (name.to_owned(), json!(value))).into();
+        world.providers.insert(id.into(), Provider { url, attributes, key: key.into() });
     }
 
     /// Contrabass learns the new password; see also [`SimCloud::set_password`].

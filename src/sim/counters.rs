@@ -24,11 +24,7 @@ impl Counters {
 
     /// Requests of one service.
     pub fn requests_to(&self, service: Service) -> u64 {
-        self.requests
-            .iter()
-            .filter(|((to, _), _)| *to == service)
-            .map(|(_, count)| count)
-            .sum()
+        self.requests.iter().filter(|((to, _), _)| *to == service).map(|(_, count)| count).sum()
     }
 
     /// Requests of all services.

@@ -21,13 +21,7 @@ impl Call {
     pub fn new(method: Method, target: String, headers: HeaderMap, body: Bytes) -> Self {
         let query = target.split_once('?').map_or("", |(_, query)| query);
         let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-        Self {
-            method,
-            target,
-            query,
-            headers,
-            body,
-        }
+        Self { method, target, query, headers, body }
     }
 
     /// The path as sent.
@@ -43,17 +37,12 @@ impl Call {
     /// The path's segments, percent-decoded, without empty ones.
     pub fn segments(&self) -> Vec<String> {
         let parts = self.path().split('/').filter(|part| !part.is_empty());
-        parts
-            .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
-            .collect()
+        parts.map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect()
     }
 
     /// All values of a query parameter, in order.
     pub fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
-        self.query
-            .iter()
-            .filter(move |(name, _)| name == key)
-            .map(|(_, value)| value.as_str())
+        self.query.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -67,10 +56,7 @@ impl Call {
 
     /// Bytes of all header lines.
     pub fn header_bytes(&self) -> usize {
-        self.headers
-            .iter()
-            .map(|(name, value)| name.as_str().len() + value.len() + 4)
-            .sum()
+        self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
     }
 
     /// The same request without its query string.
@@ -103,30 +89,17 @@ impl Answer {
     }
 
     pub fn text(status: u16, content_type: &str, body: String) -> Self {
-        Self {
-            body: body.into_bytes(),
-            ..Self::empty(status)
-        }
-        .header("Content-Type", content_type)
+        Self { body: body.into_bytes(), ..Self::empty(status) }.header("Content-Type", content_type)
     }
 
     pub fn empty(status: u16) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self {
-            status,
-            headers: Vec::new(),
-            body: Vec::new(),
-            is_closed: false,
-            page: None,
-        }
+        Self { status, headers: Vec::new(), body: Vec::new(), is_closed: false, page: None }
     }
 
     /// No answer: the connection is closed.
     pub fn closed() -> Self {
-        Self {
-            is_closed: true,
-            ..Self::empty(500)
-        }
+        Self { is_closed: true, ..Self::empty(500) }
     }
 
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {

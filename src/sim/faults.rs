@@ -84,13 +84,7 @@ pub struct FaultRule {
 impl FaultRule {
     /// A rule that hits every request.
     pub fn new(fault: Fault) -> Self {
-        Self {
-            service: None,
-            operation: None,
-            containing: None,
-            when: When::Always,
-            fault,
-        }
+        Self { service: None, operation: None, containing: None, when: When::Always, fault }
     }
 
     /// Only requests to this service.
@@ -119,13 +113,8 @@ impl FaultRule {
 
     fn matches(&self, subject: &Subject<'_>) -> bool {
         self.service.is_none_or(|service| service == subject.service)
-            && self
-                .operation
-                .is_none_or(|operation| operation == subject.operation)
-            && self
-                .containing
-                .as_deref()
-                .is_none_or(|text| subject.contains(text))
+            && self.operation.is_none_or(|operation| operation == subject.operation)
+            && self.containing.as_deref().is_none_or(|text| subject.contains(text))
     }
 }
 
@@ -167,12 +156,7 @@ pub(crate) struct Faults {
 impl Faults {
     pub fn new(seed: u64) -> Self {
         let rng = StdRng::seed_from_u64(seed);
-        Self {
-            rules: BTreeMap::new(),
-            next: 0,
-            rng,
-            latency: Duration::ZERO,
-        }
+        Self { rules: BTreeMap::new(), next: 0, rng, latency: Duration::ZERO }
     }
 
     pub fn add(&mut self, rule: FaultRule) -> FaultId {
@@ -191,10 +175,7 @@ impl Faults {
 
     /// All latencies that apply, and the oldest other fault.
     pub fn judge(&mut self, subject: &Subject<'_>) -> Verdict {
-        let mut verdict = Verdict {
-            latency: self.latency,
-            ..Verdict::default()
-        };
+        let mut verdict = Verdict { latency: self.latency, ..Verdict::default() };
         for (rule, seen) in self.rules.values_mut() {
             if !rule.matches(subject) {
                 continue;
@@ -226,16 +207,12 @@ fn hits(when: &When, seen: u64, is_reused: bool, rng: &mut StdRng) -> bool {
 /// The answer of a fault that needs none from the service; `None` for the others.
 pub(crate) fn instead(fault: &Fault, service: Service) -> Option<Answer> {
     match fault {
-        Fault::Unauthorized => Some(refusal(
-            service,
-            401,
-            "The request you have made requires authentication.",
-        )),
-        Fault::Forbidden => Some(refusal(
-            service,
-            403,
-            "You are not authorized to perform the requested action.",
-        )),
+        Fault::Unauthorized => {
+            Some(refusal(service, 401, "The request you have made requires authentication."))
+        }
+        Fault::Forbidden => {
+            Some(refusal(service, 403, "You are not authorized to perform the requested action."))
+        }
         Fault::TooManyRequests(retry_after) => {
             let answer = refusal(service, 429, "Too many requests.");
             Some(match retry_after {
@@ -255,10 +232,8 @@ pub(crate) fn instead(fault: &Fault, service: Service) -> Option<Answer> {
 
 /// The body shapes as each service words its errors.
 fn refusal(service: Service, status: u16, message: &str) -> Answer {
-    let title = axum::http::StatusCode::from_u16(status)
-        .ok()
-        .and_then(|s| s.canonical_reason())
-        .unwrap_or("Error");
+    let title =
+        axum::http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason()).unwrap_or("Error");
     let fault = format!("HTTP{}", title.replace(' ', ""));
     let body = match service {
         _ if status == 401 => json!({"error": {"code": 401, "title": title, "message": message}}),
@@ -271,10 +246,8 @@ fn refusal(service: Service, status: u16, message: &str) -> Answer {
 }
 
 fn proxy_page(status: u16) -> Answer {
-    let title = axum::http::StatusCode::from_u16(status)
-        .ok()
-        .and_then(|s| s.canonical_reason())
-        .unwrap_or("Error");
+    let title =
+        axum::http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason()).unwrap_or("Error");
     Answer::html(
         status,
         format!(
@@ -304,10 +277,7 @@ fn edit(answer: &mut Answer, change: impl FnOnce(&mut Value)) {
 
 fn wrong_shape(body: &mut Value) {
     if let Value::Object(fields) = body {
-        for value in fields
-            .values_mut()
-            .filter(|value| value.is_array() || value.is_object())
-        {
+        for value in fields.values_mut().filter(|value| value.is_array() || value.is_object()) {
             *value = json!("not what you expect");
         }
     }

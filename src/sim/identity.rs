@@ -96,10 +96,7 @@ pub(crate) struct Identity {
 impl Identity {
     pub fn new() -> Self {
         Self {
-            domains: vec![Domain {
-                id: "default".into(),
-                name: "Default".into(),
-            }],
+            domains: vec![Domain { id: "default".into(), name: "Default".into() }],
             projects: Vec::new(),
             users: Vec::new(),
             app_credentials: Vec::new(),
@@ -112,9 +109,7 @@ impl Identity {
 
     /// The cloud's time.
     pub fn now(&self) -> Timestamp {
-        Timestamp::now()
-            .saturating_add(self.clock_offset)
-            .unwrap_or(Timestamp::MAX)
+        Timestamp::now().saturating_add(self.clock_offset).unwrap_or(Timestamp::MAX)
     }
 
     pub fn project(&self, id: &str) -> Option<&Project> {
@@ -126,10 +121,7 @@ impl Identity {
     }
 
     pub fn domain_name(&self, id: &str) -> &str {
-        self.domains
-            .iter()
-            .find(|domain| domain.id == id)
-            .map_or("", |domain| &domain.name)
+        self.domains.iter().find(|domain| domain.id == id).map_or("", |domain| &domain.name)
     }
 
     /// The token's record, unless it is unknown, revoked, or too old.

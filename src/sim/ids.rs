@@ -26,10 +26,7 @@ impl Ids {
 
     /// As Keystone writes its ids: 32 hex digits.
     pub fn hex(&mut self) -> String {
-        self.bytes()[..16]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        self.bytes()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// A version 4 UUID.
@@ -38,14 +35,7 @@ impl Ids {
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
         let hex: String = bytes[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        format!(
-            "{}-{}-{}-{}-{}",
-            &hex[..8],
-            &hex[8..12],
-            &hex[12..16],
-            &hex[16..20],
-            &hex[20..]
-        )
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
     /// A MAC with Neutron's default prefix.

@@ -23,14 +23,8 @@ pub(crate) fn operation(call: &Call) -> Operation {
 
 pub(crate) fn answer(world: &mut World, call: &Call) -> Answer {
     let request_id = format!("req-{}", world.ids.uuid());
-    let answer = if call.body.len() > MAX_REQUEST_BODY {
-        too_large()
-    } else {
-        dispatch(world, call)
-    };
-    answer
-        .header("Vary", "X-Auth-Token")
-        .header("x-openstack-request-id", request_id)
+    let answer = if call.body.len() > MAX_REQUEST_BODY { too_large() } else { dispatch(world, call) };
+    answer.header("Vary", "X-Auth-Token").header("x-openstack-request-id", request_id)
 }
 
 fn dispatch(world: &mut World, call: &Call) -> Answer {
@@ -50,10 +44,7 @@ fn dispatch(world: &mut World, call: &Call) -> Answer {
 }
 
 fn error(status: u16, title: &str, message: &str) -> Answer {
-    Answer::json(
-        status,
-        &json!({"error": {"code": status, "message": message, "title": title}}),
-    )
+    Answer::json(status, &json!({"error": {"code": status, "message": message, "title": title}}))
 }
 
 fn unauthorized(call: &Call, body: &Value) -> Answer {
@@ -68,10 +59,7 @@ pub(crate) fn challenge(keystone: &str) -> String {
 const UNAUTHENTICATED: &str = "The request you have made requires authentication.";
 
 fn unauthenticated(call: &Call) -> Answer {
-    unauthorized(
-        call,
-        &json!({"error": {"code": 401, "message": UNAUTHENTICATED, "title": "Unauthorized"}}),
-    )
+    unauthorized(call, &json!({"error": {"code": 401, "message": UNAUTHENTICATED, "title": "Unauthorized"}}))
 }
 
 fn login(world: &mut World, call: &Call) -> Answer {
@@ -90,11 +78,9 @@ fn login(world: &mut World, call: &Call) -> Answer {
                 &json!({"error": {"code": 401, "identity": {}, "message": message, "title": "Unauthorized"}}),
             )
         }
-        Err(LoginError::UnknownCredential(id)) => error(
-            404,
-            "Not Found",
-            &format!("Could not find Application Credential: {id}."),
-        ),
+        Err(LoginError::UnknownCredential(id)) => {
+            error(404, "Not Found", &format!("Could not find Application Credential: {id}."))
+        }
         Err(LoginError::Malformed(message)) => error(400, "Bad Request", &message),
     }
 }
@@ -125,20 +111,12 @@ fn token_body(world: &mut World, token: &Token, has_catalog: bool) -> Value {
         Scope::Domain(id) => body["domain"] = domain_body(world, id),
         Scope::System => body["system"] = json!({"all": true}),
     }
-    body["roles"] = token
-        .roles
-        .iter()
-        .map(|role| json!({"id": role_id(role), "name": role}))
-        .collect();
+    body["roles"] = token.roles.iter().map(|role| json!({"id": role_id(role), "name": role})).collect();
     if let Some(catalog) = catalog {
         body["catalog"] = catalog;
     }
     if let Some(id) = &token.app_credential {
-        let credential = world
-            .identity
-            .app_credentials
-            .iter()
-            .find(|credential| credential.id == *id);
+        let credential = world.identity.app_credentials.iter().find(|credential| credential.id == *id);
         let name = credential.map_or("", |credential| &credential.name);
         body["application_credential"] = json!({"id": id, "name": name, "restricted": true});
     }
@@ -157,10 +135,7 @@ fn project_body(world: &World, id: &str) -> Value {
 
 fn role_id(role: &str) -> String {
     use sha2::{Digest, Sha256};
-    Sha256::digest(role.as_bytes())[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(role.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn subject<'a>(world: &'a World, call: &Call) -> Result<Option<&'a Token>, Answer> {
@@ -175,10 +150,8 @@ fn validate(world: &mut World, call: &Call) -> Answer {
         Ok(None) => error(404, "Not Found", "Failed to validate token"),
         Ok(Some(token)) => {
             let body = json!({"token": token_body(world, &token, true)});
-            Answer::json(200, &body).header(
-                "X-Subject-Token",
-                call.header("x-subject-token").unwrap_or_default(),
-            )
+            Answer::json(200, &body)
+                .header("X-Subject-Token", call.header("x-subject-token").unwrap_or_default())
         }
     }
 }
@@ -188,10 +161,7 @@ fn revoke(world: &mut World, call: &Call) -> Answer {
         Err(refused) => refused,
         Ok(false) => error(404, "Not Found", "Failed to validate token"),
         Ok(true) => {
-            world
-                .identity
-                .tokens
-                .remove(call.header("x-subject-token").unwrap_or_default());
+            world.identity.tokens.remove(call.header("x-subject-token").unwrap_or_default());
             Answer::empty(204)
         }
     }
@@ -200,11 +170,9 @@ fn revoke(world: &mut World, call: &Call) -> Answer {
 fn catalog(world: &World, call: &Call) -> Answer {
     match world.identity.valid(call.header("x-auth-token")) {
         None => unauthenticated(call),
-        Some(token) if token.scope == Scope::Unscoped => error(
-            403,
-            "Forbidden",
-            "You are not authorized to perform the requested action.",
-        ),
+        Some(token) if token.scope == Scope::Unscoped => {
+            error(403, "Forbidden", "You are not authorized to perform the requested action.")
+        }
         Some(token) => {
             let links = json!({"self": format!("{}/v3/auth/catalog", call.base_url())});
             let catalog = world.catalog.render(token.project(), world.logins);
@@ -279,19 +247,12 @@ fn too_large() -> Answer {
     let message = format!(
         "Request is too large. Larger than max_request_body_size ({MAX_REQUEST_BODY}).<br /><br />\n\n\n"
     );
-    Answer::json(
-        413,
-        &json!({"message": message, "code": format!("413 {title}"), "title": title}),
-    )
+    Answer::json(413, &json!({"message": message, "code": format!("413 {title}"), "title": title}))
 }
 
 /// The end of a token's life, never beyond the credential's.
 pub(crate) fn expiry(world: &World, limit: Option<jiff::Timestamp>) -> jiff::Timestamp {
     let ttl = SignedDuration::try_from(world.identity.token_ttl).unwrap_or(SignedDuration::MAX);
-    let end = world
-        .identity
-        .now()
-        .saturating_add(ttl)
-        .unwrap_or(jiff::Timestamp::MAX);
+    let end = world.identity.now().saturating_add(ttl).unwrap_or(jiff::Timestamp::MAX);
     limit.map_or(end, |limit| limit.min(end))
 }

@@ -33,10 +33,7 @@ pub(crate) fn log_in(world: &mut World, body: &[u8]) -> Result<(String, Token), 
     let body: Value = serde_json::from_slice(body).map_err(|_| expecting("valid JSON in request body"))?;
     let auth = body.get("auth").ok_or_else(|| required("auth"))?;
     let identity = auth.get("identity").ok_or_else(|| required("identity"))?;
-    let method = identity
-        .pointer("/methods/0")
-        .and_then(Value::as_str)
-        .ok_or_else(|| required("methods"))?;
+    let method = identity.pointer("/methods/0").and_then(Value::as_str).ok_or_else(|| required("methods"))?;
     let token = match method {
         "password" => by_password(world, &identity["password"], auth.get("scope"))?,
         "application_credential" => {
@@ -65,19 +62,13 @@ fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 
 /// A domain by id (with case) or by name (without). `owner` is what lacks one.
 fn domain_id(world: &World, holder: &Value, owner: &str) -> Result<String, LoginError> {
-    let domain = holder
-        .get("domain")
-        .ok_or_else(|| expecting(&format!("domain in {owner}")))?;
+    let domain = holder.get("domain").ok_or_else(|| expecting(&format!("domain in {owner}")))?;
     let found =
-        world
-            .identity
-            .domains
-            .iter()
-            .find(|known| match (text(domain, "id"), text(domain, "name")) {
-                (Some(id), _) => known.id == id,
-                (None, Some(name)) => known.name.eq_ignore_ascii_case(name),
-                (None, None) => false,
-            });
+        world.identity.domains.iter().find(|known| match (text(domain, "id"), text(domain, "name")) {
+            (Some(id), _) => known.id == id,
+            (None, Some(name)) => known.name.eq_ignore_ascii_case(name),
+            (None, None) => false,
+        });
     found.map(|domain| domain.id.clone()).ok_or(LoginError::Refused)
 }
 
@@ -114,18 +105,12 @@ fn scope_of(world: &World, user: &User, scope: Option<&Value>) -> Result<(Scope,
         return Ok((Scope::Project(id), roles));
     }
     // Beyond projects only administrators have roles here: those of their project.
-    let admin_roles = user
-        .roles
-        .values()
-        .find(|roles| roles.iter().any(|role| role == "admin"));
+    let admin_roles = user.roles.values().find(|roles| roles.iter().any(|role| role == "admin"));
     let roles = admin_roles.cloned().ok_or(LoginError::Refused)?;
     let scope = if scope.get("system").is_some() {
         Scope::System
     } else {
-        let domain = scope
-            .get("domain")
-            .and_then(|domain| text(domain, "id"))
-            .unwrap_or("default");
+        let domain = scope.get("domain").and_then(|domain| text(domain, "id")).unwrap_or("default");
         Scope::Domain(domain.into())
     };
     Ok((scope, roles))
@@ -141,32 +126,21 @@ fn project_id(world: &World, project: &Value) -> Result<String, LoginError> {
             projects.find(|known| known.domain_id == domain && known.name.eq_ignore_ascii_case(name))
         }
     };
-    found
-        .filter(|project| project.is_enabled)
-        .map(|project| project.id.clone())
-        .ok_or(LoginError::Refused)
+    found.filter(|project| project.is_enabled).map(|project| project.id.clone()).ok_or(LoginError::Refused)
 }
 
 fn by_app_credential(world: &mut World, claim: &Value, scope: Option<&Value>) -> Result<Token, LoginError> {
     let credential = find_credential(world, claim)?.clone();
-    let is_over = credential
-        .expires_at
-        .is_some_and(|end| end <= world.identity.now());
+    let is_over = credential.expires_at.is_some_and(|end| end <= world.identity.now());
     if is_over || text(claim, "secret") != Some(&credential.secret) {
         return Err(LoginError::Refused);
     }
     if scope.is_some() {
         return Err(LoginError::ScopeNotAllowed);
     }
-    let user = world
-        .identity
-        .user(&credential.user_id)
-        .cloned()
-        .ok_or(LoginError::Refused)?;
-    let is_project_enabled = world
-        .identity
-        .project(&credential.project_id)
-        .is_some_and(|project| project.is_enabled);
+    let user = world.identity.user(&credential.user_id).cloned().ok_or(LoginError::Refused)?;
+    let is_project_enabled =
+        world.identity.project(&credential.project_id).is_some_and(|project| project.is_enabled);
     let roles = user.roles.get(&credential.project_id).cloned();
     match roles.filter(|_| user.is_enabled && is_project_enabled) {
         Some(roles) => {
@@ -183,9 +157,7 @@ fn find_credential<'a>(world: &'a World, claim: &Value) -> Result<&'a AppCredent
         let found = credentials.find(|credential| credential.id == id);
         return found.ok_or_else(|| LoginError::UnknownCredential(id.into()));
     }
-    let holder = claim
-        .get("user")
-        .ok_or_else(|| expecting("user in application credential"))?;
+    let holder = claim.get("user").ok_or_else(|| expecting("user in application credential"))?;
     let user = find_user(world, holder)?;
     let name = text(claim, "name").unwrap_or_default();
     let found = credentials.find(|credential| credential.user_id == user.id && credential.name == name);

@@ -25,10 +25,7 @@ pub(crate) struct Viewer {
 impl Viewer {
     fn new(token: &Token) -> Self {
         let project = token.project().map(str::to_owned);
-        Self {
-            is_admin: project.is_some() && token.is_admin(),
-            project,
-        }
+        Self { is_admin: project.is_some() && token.is_admin(), project }
     }
 
     fn owns(&self, project: &str) -> bool {
@@ -40,23 +37,15 @@ impl Viewer {
     }
 
     fn sees_subnet(&self, world: &World, subnet: &Subnet) -> bool {
-        let is_network_visible = || {
-            world
-                .networks
-                .get(&subnet.network_id)
-                .is_some_and(|network| self.sees_network(network))
-        };
+        let is_network_visible =
+            || world.networks.get(&subnet.network_id).is_some_and(|network| self.sees_network(network));
         self.is_admin || self.owns(&subnet.project_id) || is_network_visible()
     }
 
     /// A network's owner sees the ports that others made on it.
     fn sees_port(&self, world: &World, port: &Port) -> bool {
-        let owns_network = || {
-            world
-                .networks
-                .get(&port.network_id)
-                .is_some_and(|network| self.owns(&network.project_id))
-        };
+        let owns_network =
+            || world.networks.get(&port.network_id).is_some_and(|network| self.owns(&network.project_id));
         self.is_admin || self.owns(&port.project_id) || owns_network()
     }
 }
@@ -89,10 +78,7 @@ fn dispatch(world: &mut World, call: &Call) -> Answer {
         None => return versions(call),
         Some("v2.0") => {}
         Some(_) => {
-            return Answer::json(
-                404,
-                &json!({"code": 404, "title": "Not Found", "description": null}),
-            );
+            return Answer::json(404, &json!({"code": 404, "title": "Not Found", "description": null}));
         }
     }
     let request_id = format!("req-{}", world.ids.uuid());
@@ -106,27 +92,18 @@ fn dispatch(world: &mut World, call: &Call) -> Answer {
 /// The 401 that the token middleware of Neutron and Nova sends.
 pub(crate) fn unauthorized(world: &World) -> Answer {
     let message = "The request you have made requires authentication.";
-    Answer::json(
-        401,
-        &json!({"error": {"code": 401, "title": "Unauthorized", "message": message}}),
-    )
-    .header("WWW-Authenticate", challenge(&world.keystone_url))
+    Answer::json(401, &json!({"error": {"code": 401, "title": "Unauthorized", "message": message}}))
+        .header("WWW-Authenticate", challenge(&world.keystone_url))
 }
 
 /// An error as Neutron words it.
 pub(crate) fn error(status: u16, kind: &str, message: &str) -> Answer {
-    Answer::json(
-        status,
-        &json!({"NeutronError": {"type": kind, "message": message, "detail": ""}}),
-    )
+    Answer::json(status, &json!({"NeutronError": {"type": kind, "message": message, "detail": ""}}))
 }
 
 fn versions(call: &Call) -> Answer {
     let links = json!([{"rel": "self", "href": format!("{}/v2.0/", call.base_url())}]);
-    Answer::json(
-        200,
-        &json!({"versions": [{"id": "v2.0", "status": "CURRENT", "links": links}]}),
-    )
+    Answer::json(200, &json!({"versions": [{"id": "v2.0", "status": "CURRENT", "links": links}]}))
 }
 
 fn resources(call: &Call) -> Answer {
@@ -143,12 +120,9 @@ fn resource(world: &World, call: &Call, viewer: &Viewer, segments: &[String]) ->
     let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
     match (&call.method, parts.as_slice()) {
         (&Method::GET, ["v2.0"]) => resources(call),
-        (&Method::GET, ["v2.0", "ports"]) => list(
-            world,
-            call,
-            Kind::Port,
-            ports(world, viewer, &Wanted::devices(call)),
-        ),
+        (&Method::GET, ["v2.0", "ports"]) => {
+            list(world, call, Kind::Port, ports(world, viewer, &Wanted::devices(call)))
+        }
         (&Method::GET, ["v2.0", "subnets"]) => {
             list(world, call, Kind::Subnet, subnets(world, viewer, &Wanted::All))
         }
@@ -178,11 +152,7 @@ enum Wanted<'a> {
 impl Wanted<'_> {
     fn devices(call: &Call) -> Self {
         let devices: HashSet<String> = call.values("device_id").map(str::to_ascii_lowercase).collect();
-        if devices.is_empty() {
-            Self::All
-        } else {
-            Self::Devices(devices)
-        }
+        if devices.is_empty() { Self::All } else { Self::Devices(devices) }
     }
 
     fn has(&self, id: &str, device_id: &str) -> bool {
@@ -203,27 +173,17 @@ pub(crate) struct Row {
 
 impl Row {
     fn new(id: &str, fields: Value) -> Self {
-        Self {
-            id: id.into(),
-            served: fields.clone(),
-            fields,
-        }
+        Self { id: id.into(), served: fields.clone(), fields }
     }
 }
 
 fn ports(world: &World, viewer: &Viewer, wanted: &Wanted<'_>) -> Vec<Row> {
-    let asked = world
-        .ports
-        .values()
-        .filter(|port| wanted.has(&port.id, &port.device_id));
+    let asked = world.ports.values().filter(|port| wanted.has(&port.id, &port.device_id));
     let visible = asked.filter(|port| viewer.sees_port(world, port));
     visible
         .map(|port| {
             let row = Row::new(&port.id, port_json(port, viewer.is_admin));
-            Row {
-                served: port.raw.clone().unwrap_or(row.served),
-                ..row
-            }
+            Row { served: port.raw.clone().unwrap_or(row.served), ..row }
         })
         .collect()
 }
@@ -231,20 +191,13 @@ fn ports(world: &World, viewer: &Viewer, wanted: &Wanted<'_>) -> Vec<Row> {
 fn subnets(world: &World, viewer: &Viewer, wanted: &Wanted<'_>) -> Vec<Row> {
     let asked = world.subnets.values().filter(|subnet| wanted.has(&subnet.id, ""));
     let visible = asked.filter(|subnet| viewer.sees_subnet(world, subnet));
-    visible
-        .map(|subnet| Row::new(&subnet.id, subnet_json(subnet)))
-        .collect()
+    visible.map(|subnet| Row::new(&subnet.id, subnet_json(subnet))).collect()
 }
 
 fn networks(world: &World, viewer: &Viewer, wanted: &Wanted<'_>) -> Vec<Row> {
-    let asked = world
-        .networks
-        .values()
-        .filter(|network| wanted.has(&network.id, ""));
+    let asked = world.networks.values().filter(|network| wanted.has(&network.id, ""));
     let visible = asked.filter(|network| viewer.sees_network(network));
-    visible
-        .map(|network| Row::new(&network.id, network_json(world, network, viewer.is_admin)))
-        .collect()
+    visible.map(|network| Row::new(&network.id, network_json(world, network, viewer.is_admin))).collect()
 }
 
 fn show(call: &Call, kind: Kind, id: &str, rows: &[Row]) -> Answer {

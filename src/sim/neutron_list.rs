@@ -17,14 +17,7 @@ pub(crate) enum Kind {
 }
 
 /// Parameters that are no filters.
-const CONTROLS: [&str; 6] = [
-    "fields",
-    "limit",
-    "marker",
-    "page_reverse",
-    "sort_key",
-    "sort_dir",
-];
+const CONTROLS: [&str; 6] = ["fields", "limit", "marker", "page_reverse", "sort_key", "sort_dir"];
 
 impl Kind {
     pub fn singular(self) -> &'static str {
@@ -45,11 +38,7 @@ impl Kind {
             Self::Subnet => "Subnet",
             Self::Network => "Network",
         };
-        error(
-            404,
-            &format!("{name}NotFound"),
-            &format!("{name} {id} could not be found."),
-        )
+        error(404, &format!("{name}NotFound"), &format!("{name} {id} could not be found."))
     }
 
     fn filters(self) -> &'static [&'static str] {
@@ -142,10 +131,7 @@ pub(crate) fn list(world: &World, call: &Call, kind: Kind, mut rows: Vec<Row>) -
     let objects: Vec<Value> = page.iter().map(|row| kind.pick(call, &row.served)).collect();
     let mut body = Map::from_iter([(kind.plural(), Value::Array(objects))]);
     if let Some(size) = size {
-        body.insert(
-            format!("{}_links", kind.plural()),
-            links(world.page_links, call, page, size),
-        );
+        body.insert(format!("{}_links", kind.plural()), links(world.page_links, call, page, size));
     }
     Answer::json(200, &Value::Object(body)).on_page(start.div_ceil(size.unwrap_or(usize::MAX)) + 1)
 }
@@ -167,23 +153,12 @@ fn after(world: &World, kind: Kind, rows: &[Row], marker: &str) -> Option<usize>
 fn checked(call: &Call, kind: Kind) -> Result<Option<usize>, Answer> {
     let unknown = |name: &&str| !CONTROLS.contains(name) && !kind.filters().contains(name);
     if let Some(name) = call.query.iter().map(|(name, _)| name.as_str()).find(unknown) {
-        return Err(error(
-            400,
-            "HTTPBadRequest",
-            &format!("['{name}'] is invalid attribute for filtering"),
-        ));
+        return Err(error(400, "HTTPBadRequest", &format!("['{name}'] is invalid attribute for filtering")));
     }
     if let Some(key) = call.values("sort_key").find(|key| !kind.filters().contains(key)) {
-        return Err(error(
-            400,
-            "HTTPBadRequest",
-            &format!("['{key}'] is invalid attribute for sort_keys"),
-        ));
+        return Err(error(400, "HTTPBadRequest", &format!("['{key}'] is invalid attribute for sort_keys")));
     }
-    call.values("limit")
-        .last()
-        .map(|text| text.parse().map_err(|_| bad_limit(text)))
-        .transpose()
+    call.values("limit").last().map(|text| text.parse().map_err(|_| bad_limit(text))).transpose()
 }
 
 fn bad_limit(text: &str) -> Answer {
@@ -202,14 +177,8 @@ fn page_size(limit: Option<usize>, max: Option<usize>) -> Option<usize> {
 
 /// Values of one name are OR-ed, names are AND-ed.
 fn matches(call: &Call, fields: &Value) -> bool {
-    let names = call
-        .query
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .filter(|name| !CONTROLS.contains(name));
-    names
-        .into_iter()
-        .all(|name| call.values(name).any(|wanted| has(fields, name, wanted)))
+    let names = call.query.iter().map(|(name, _)| name.as_str()).filter(|name| !CONTROLS.contains(name));
+    names.into_iter().all(|name| call.values(name).any(|wanted| has(fields, name, wanted)))
 }
 
 fn has(fields: &Value, name: &str, wanted: &str) -> bool {
@@ -237,15 +206,9 @@ fn sort(call: &Call, rows: &mut [Row]) {
     rows.sort_by(|a, b| {
         let by_key = keys.iter().enumerate().map(|(turn, key)| {
             let order = a.fields[*key].to_string().cmp(&b.fields[*key].to_string());
-            if is_descending.get(turn) == Some(&true) {
-                order.reverse()
-            } else {
-                order
-            }
+            if is_descending.get(turn) == Some(&true) { order.reverse() } else { order }
         });
-        by_key
-            .fold(Ordering::Equal, Ordering::then)
-            .then_with(|| a.id.cmp(&b.id))
+        by_key.fold(Ordering::Equal, Ordering::then).then_with(|| a.id.cmp(&b.id))
     });
 }
 
@@ -258,11 +221,7 @@ fn links(style: PageLinks, call: &Call, page: &[Row], size: usize) -> Value {
     };
     let href = |marker: Option<&str>, is_back: bool| {
         let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(
-            call.query
-                .iter()
-                .filter(|(name, _)| name != "marker" && name != "page_reverse"),
-        );
+        query.extend_pairs(call.query.iter().filter(|(name, _)| name != "marker" && name != "page_reverse"));
         if let Some(marker) = marker {
             query.append_pair("marker", marker);
         }
@@ -274,11 +233,7 @@ fn links(style: PageLinks, call: &Call, page: &[Row], size: usize) -> Value {
     let mut links = Vec::new();
     if page.len() == size {
         let last = page.last().map(|row| row.id.as_str());
-        let next = if style == PageLinks::Loop {
-            call.values("marker").last()
-        } else {
-            last
-        };
+        let next = if style == PageLinks::Loop { call.values("marker").last() } else { last };
         links.push(json!({"rel": "next", "href": href(next, false)}));
     }
     links.push(json!({"rel": "previous", "href": href(page.first().map(|row| row.id.as_str()), true)}));

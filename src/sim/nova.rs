@@ -70,9 +70,7 @@ pub(crate) fn answer(world: &mut World, call: &Call) -> Answer {
             Ok(version) => versioned(dispatch(world, call, token, &segments), &version),
         },
     };
-    answer
-        .header("x-openstack-request-id", request_id.clone())
-        .header("x-compute-request-id", request_id)
+    answer.header("x-openstack-request-id", request_id.clone()).header("x-compute-request-id", request_id)
 }
 
 fn versioned(answer: Answer, version: &str) -> Answer {
@@ -91,18 +89,15 @@ fn error(status: u16, kind: &str, message: &str) -> Answer {
 
 /// The version that answers: 2.1 unless the client asks for another.
 fn microversion(call: &Call) -> Result<String, Answer> {
-    let new = call
-        .header("openstack-api-version")
-        .and_then(|value| value.strip_prefix("compute "));
+    let new = call.header("openstack-api-version").and_then(|value| value.strip_prefix("compute "));
     let Some(asked) = new.or_else(|| call.header("x-openstack-nova-api-version")) else {
         return Ok("2.1".into());
     };
     if asked == "latest" {
         return Ok(format!("2.{MAX_MINOR}"));
     }
-    let parts: Option<(u32, u32)> = asked
-        .split_once('.')
-        .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    let parts: Option<(u32, u32)> =
+        asked.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     match parts {
         None => Err(error(
             400,
@@ -159,14 +154,7 @@ fn versions(call: &Call) -> Answer {
         })
     };
     let old = entry("v2.0", "SUPPORTED", "", "", "2011-01-21T11:33:21Z", "v2");
-    let new = entry(
-        "v2.1",
-        "CURRENT",
-        &format!("2.{MAX_MINOR}"),
-        "2.1",
-        "2013-07-23T11:33:21Z",
-        "v2.1",
-    );
+    let new = entry("v2.1", "CURRENT", &format!("2.{MAX_MINOR}"), "2.1", "2013-07-23T11:33:21Z", "v2.1");
     Answer::json(200, &json!({"versions": [old, new]}))
 }
 
@@ -188,19 +176,12 @@ fn show(world: &World, call: &Call, token: &Token, id: &str) -> Answer {
 }
 
 fn forbidden(rule: &str) -> Answer {
-    error(
-        403,
-        "forbidden",
-        &format!("Policy doesn't allow os_compute_api:servers:{rule} to be performed."),
-    )
+    error(403, "forbidden", &format!("Policy doesn't allow os_compute_api:servers:{rule} to be performed."))
 }
 
 fn list(world: &World, call: &Call, token: &Token, is_detail: bool) -> Answer {
     let rule = if is_detail { "detail" } else { "index" };
-    let all_tenants = call
-        .values("all_tenants")
-        .last()
-        .is_some_and(|value| value != "0");
+    let all_tenants = call.values("all_tenants").last().is_some_and(|value| value != "0");
     let Some(project) = token.project() else {
         return forbidden(rule);
     };
@@ -239,10 +220,7 @@ fn matches(call: &Call, server: &Server, is_admin: bool) -> bool {
 
 fn paged(world: &World, call: &Call, found: &[&Server], render: impl Fn(&Server) -> Value) -> Answer {
     let limit = match call.values("limit").last().map(str::parse::<usize>).transpose() {
-        Ok(limit) => limit
-            .filter(|limit| *limit > 0)
-            .unwrap_or(usize::MAX)
-            .min(world.server_page_max),
+        Ok(limit) => limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX).min(world.server_page_max),
         Err(_) => return error(400, "badRequest", "Invalid input for query parameters limit."),
     };
     let marker = call.values("marker").last();
@@ -258,15 +236,8 @@ fn paged(world: &World, call: &Call, found: &[&Server], render: impl Fn(&Server)
     let servers: Vec<Value> = page.iter().map(|server| render(server)).collect();
     let mut body = Map::from_iter([("servers".to_owned(), Value::Array(servers))]);
     if let Some(last) = page.last().filter(|_| page.len() == limit) {
-        let next = if world.page_links == PageLinks::Loop {
-            marker
-        } else {
-            Some(last.id.as_str())
-        };
-        body.insert(
-            "servers_links".into(),
-            json!([{"rel": "next", "href": next_page(world, call, next)}]),
-        );
+        let next = if world.page_links == PageLinks::Loop { marker } else { Some(last.id.as_str()) };
+        body.insert("servers_links".into(), json!([{"rel": "next", "href": next_page(world, call, next)}]));
     }
     Answer::json(200, &Value::Object(body)).on_page(start.div_ceil(limit.max(1)) + 1)
 }

@@ -91,9 +91,7 @@ fn addresses(world: &World, ports: &[&Port]) -> Value {
         let Some(network) = world.networks.get(&port.network_id) else {
             continue;
         };
-        let list = by_network
-            .entry(network.name.clone())
-            .or_insert_with(|| json!([]));
+        let list = by_network.entry(network.name.clone()).or_insert_with(|| json!([]));
         if let Value::Array(list) = list {
             list.extend(port.fixed_ips.iter().map(|ip| address(port, &ip.ip_address)));
         }
@@ -102,11 +100,7 @@ fn addresses(world: &World, ports: &[&Port]) -> Value {
 }
 
 fn address(port: &Port, text: &str) -> Value {
-    let version = if matches!(text.parse(), Ok(IpAddr::V6(_))) {
-        6
-    } else {
-        4
-    };
+    let version = if matches!(text.parse(), Ok(IpAddr::V6(_))) { 6 } else { 4 };
     json!({
         "version": version, "addr": text, "OS-EXT-IPS:type": "fixed",
         "OS-EXT-IPS-MAC:mac_addr": port.mac_address,

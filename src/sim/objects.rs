@@ -193,10 +193,7 @@ impl PortSpec {
 
     /// One more address.
     pub fn fixed_ip(mut self, subnet_id: impl Into<String>, address: impl Into<String>) -> Self {
-        self.fixed_ips.push(FixedIp {
-            subnet_id: subnet_id.into(),
-            ip_address: address.into(),
-        });
+        self.fixed_ips.push(FixedIp { subnet_id: subnet_id.into(), ip_address: address.into() });
         self
     }
 

@@ -49,21 +49,12 @@ pub(crate) async fn answer(
     let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
         return ended(&connection, true);
     };
-    let target = head
-        .uri
-        .path_and_query()
-        .map_or("/", |target| target.as_str())
-        .to_owned();
+    let target = head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
     let call = Call::new(head.method, target, head.headers, body);
     let operation = gate.backend.operation(&call);
     lock(&gate.traffic.counters).began(gate.service, operation);
     let _in_flight = InFlight(&gate);
-    let subject = Subject {
-        service: gate.service,
-        operation,
-        call: &call,
-        is_reused,
-    };
+    let subject = Subject { service: gate.service, operation, call: &call, is_reused };
     let verdict = lock(&gate.traffic.faults).judge(&subject);
     if !verdict.latency.is_zero() {
         tokio::time::sleep(verdict.latency).await;
@@ -77,25 +68,14 @@ async fn carry_out(gate: &Gate, connection: &Connection, call: Call, verdict: Ve
         Some(Fault::Reset) => return ended(connection, true),
         _ => {}
     }
-    if let Some(answer) = verdict
-        .fault
-        .as_ref()
-        .and_then(|fault| faults::instead(fault, gate.service))
-    {
+    if let Some(answer) = verdict.fault.as_ref().and_then(|fault| faults::instead(fault, gate.service)) {
         return respond(connection, answer, false);
     }
     let is_filter_lost = verdict.fault == Some(Fault::LostFilter);
-    let call = if is_filter_lost {
-        call.without_query()
-    } else {
-        call
-    };
+    let call = if is_filter_lost { call.without_query() } else { call };
     let answer = gate.backend.answer(&call);
     let page = answer.page;
-    let by_page = verdict
-        .by_page
-        .into_iter()
-        .find(|(wanted, _)| Some(*wanted) == page);
+    let by_page = verdict.by_page.into_iter().find(|(wanted, _)| Some(*wanted) == page);
     match verdict.fault.or(by_page.map(|(_, fault)| fault)) {
         None => respond(connection, answer, false),
         Some(fault) => respond_spoilt(gate, connection, answer, &fault).await,
@@ -159,9 +139,6 @@ fn respond(connection: &Connection, answer: Answer, is_cut: bool) -> Response<Bo
 /// The first half, then an error: the connection ends in the middle of the body.
 fn half_of(mut body: Vec<u8>) -> Body {
     body.truncate(body.len() / 2);
-    let parts = [
-        Ok(Bytes::from(body)),
-        Err(io::Error::from(io::ErrorKind::ConnectionReset)),
-    ];
+    let parts = [Ok(Bytes::from(body)), Err(io::Error::from(io::ErrorKind::ConnectionReset))];
     Body::from_stream(futures::stream::iter(parts))
 }

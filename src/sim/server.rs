@@ -39,11 +39,7 @@ fn runtime() -> io::Result<&'static Runtime> {
         return Ok(runtime);
     }
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    let runtime = builder
-        .worker_threads(2)
-        .thread_name("sim")
-        .enable_all()
-        .build()?;
+    let runtime = builder.worker_threads(2).thread_name("sim").enable_all().build()?;
     Ok(RUNTIME.get_or_init(|| runtime))
 }
 
@@ -55,10 +51,7 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     pub fn new(seed: u64) -> Arc<Self> {
-        Arc::new(Self {
-            counters: Mutex::default(),
-            faults: Mutex::new(Faults::new(seed)),
-        })
+        Arc::new(Self { counters: Mutex::default(), faults: Mutex::new(Faults::new(seed)) })
     }
 }
 
@@ -99,21 +92,10 @@ impl Server {
         let (commands, inbox) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let connections = Arc::new(Mutex::new(stop.child_token()));
-        let task = Task {
-            service,
-            addr,
-            backend,
-            traffic,
-            stop: stop.clone(),
-            connections: connections.clone(),
-        };
+        let task =
+            Task { service, addr, backend, traffic, stop: stop.clone(), connections: connections.clone() };
         runtime()?.spawn(task.run(listener, inbox));
-        Ok(Self {
-            addr,
-            commands,
-            connections,
-            stop,
-        })
+        Ok(Self { addr, commands, connections, stop })
     }
 
     /// Takes effect before it returns.
@@ -222,11 +204,7 @@ impl Task {
 
     async fn placeholder(&self) -> io::Result<TcpSocket> {
         retry(|| {
-            let socket = if self.addr.is_ipv4() {
-                TcpSocket::new_v4()
-            } else {
-                TcpSocket::new_v6()
-            }?;
+            let socket = if self.addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
             socket.set_reuseaddr(true)?;
             socket.bind(self.addr)?;
             Ok(socket)
@@ -236,20 +214,14 @@ impl Task {
 
     async fn serve(&self, inner: TcpListener) -> io::Result<()> {
         let connections = self.connections.clone();
-        let listener = CountingListener {
-            inner,
-            service: self.service,
-            traffic: self.traffic.clone(),
-            connections,
-        };
+        let listener =
+            CountingListener { inner, service: self.service, traffic: self.traffic.clone(), connections };
         let gate = pipeline::Gate {
             service: self.service,
             backend: self.backend.clone(),
             traffic: self.traffic.clone(),
         };
-        let app = Router::new()
-            .fallback(pipeline::answer)
-            .with_state(Arc::new(gate));
+        let app = Router::new().fallback(pipeline::answer).with_state(Arc::new(gate));
         axum::serve(listener, app.into_make_service_with_connect_info::<Connection>()).await
     }
 }
@@ -331,16 +303,8 @@ pub(crate) struct Stream {
 impl Stream {
     fn new(inner: TcpStream, token: CancellationToken) -> Self {
         let over = Box::pin(token.clone().cancelled_owned());
-        let connection = Connection {
-            token,
-            is_reset: Arc::default(),
-            served: Arc::default(),
-        };
-        Self {
-            inner,
-            connection,
-            over,
-        }
+        let connection = Connection { token, is_reset: Arc::default(), served: Arc::default() };
+        Self { inner, connection, over }
     }
 
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {

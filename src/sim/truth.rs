@@ -61,10 +61,7 @@ impl Truth {
             let Some(server) = self.servers.get(vm.as_ref()) else {
                 continue;
             };
-            let ports = self
-                .ports
-                .values()
-                .filter(|port| port.device_id.eq_ignore_ascii_case(&server.id));
+            let ports = self.ports.values().filter(|port| port.device_id.eq_ignore_ascii_case(&server.id));
             let counted = ports.filter(|port| port.project_id == project && counts(port));
             let nics: BTreeSet<_> = counted.filter_map(|port| self.nic(port, subnets)).collect();
             if !nics.is_empty() {
@@ -80,10 +77,8 @@ impl Truth {
             let lowest: Ipv4Addr = addresses.filter_map(|ip| ip.ip_address.parse().ok()).min()?;
             Some((self.subnets.get(id.as_ref())?, lowest))
         })?;
-        let network = self
-            .networks
-            .get(&subnet.network_id)
-            .filter(|network| network.id == port.network_id)?;
+        let network =
+            self.networks.get(&subnet.network_id).filter(|network| network.id == port.network_id)?;
         Some(ExpectedNic {
             mac: plain_mac(&port.mac_address),
             address: address.to_string(),
@@ -110,13 +105,7 @@ fn is_dated(port: &Port) -> bool {
 }
 
 fn plain_mac(mac: &str) -> String {
-    let digits: String = mac
-        .chars()
-        .filter(char::is_ascii_hexdigit)
-        .collect::<String>()
-        .to_ascii_lowercase();
-    let pairs: Vec<&str> = (0..digits.len() / 2)
-        .map(|pair| &digits[pair * 2..pair * 2 + 2])
-        .collect();
+    let digits: String = mac.chars().filter(char::is_ascii_hexdigit).collect::<String>().to_ascii_lowercase();
+    let pairs: Vec<&str> = (0..digits.len() / 2).map(|pair| &digits[pair * 2..pair * 2 + 2]).collect();
     pairs.join(":")
 }

@@ -75,11 +75,7 @@ struct ViolaBackend(Arc<Mutex<State>>);
 impl Backend for ViolaBackend {
     fn operation(&self, call: &Call) -> Operation {
         let is_post = call.method == Method::POST && call.path() == PATH;
-        if is_post {
-            Operation::PostNodeConfigs
-        } else {
-            Operation::Other
-        }
+        if is_post { Operation::PostNodeConfigs } else { Operation::Other }
     }
 
     fn answer(&self, call: &Call) -> Answer {
@@ -106,10 +102,7 @@ impl State {
             provider_id: provider,
             headers: headers
                 .map(|(name, value)| {
-                    (
-                        name.to_string(),
-                        String::from_utf8_lossy(value.as_bytes()).into_owned(),
-                    )
+                    (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
                 })
                 .collect(),
             body,
@@ -125,20 +118,12 @@ impl State {
             return Answer::json(401, &json!({"message": "bearer token missing or wrong"}));
         }
         let (Some(provider), Some(batch)) = (provider, body.as_array()) else {
-            return Answer::json(
-                400,
-                &json!({"message": "x-provider-id and a JSON array are required"}),
-            );
+            return Answer::json(400, &json!({"message": "x-provider-id and a JSON array are required"}));
         };
-        if let Some((node, status)) = batch
-            .iter()
-            .filter_map(node_name)
-            .find_map(|node| self.refused_batch(node))
+        if let Some((node, status)) =
+            batch.iter().filter_map(node_name).find_map(|node| self.refused_batch(node))
         {
-            return Answer::json(
-                status,
-                &json!({"message": format!("node {node} is not acceptable")}),
-            );
+            return Answer::json(status, &json!({"message": format!("node {node} is not acceptable")}));
         }
         match self.answer.clone() {
             ViolaAnswer::Status(status, reply) => {
@@ -213,11 +198,7 @@ impl SimViola {
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let backend = Arc::new(ViolaBackend(state.clone()));
         let server = Server::start(Service::Viola, addr, backend, traffic.clone())?;
-        Ok(Self {
-            state,
-            traffic,
-            server: Arc::new(server),
-        })
+        Ok(Self { state, traffic, server: Arc::new(server) })
     }
 
     /// Ends it; connections break.
@@ -287,11 +268,7 @@ impl SimViola {
 
     /// The configs it holds for a provider id, by node.
     pub fn nodes(&self, provider_id: &str) -> BTreeMap<String, Value> {
-        lock(&self.state)
-            .applied
-            .get(provider_id)
-            .cloned()
-            .unwrap_or_default()
+        lock(&self.state).applied.get(provider_id).cloned().unwrap_or_default()
     }
 
     /// The config it holds for one node.

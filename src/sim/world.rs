@@ -112,10 +112,7 @@ impl World {
 
     pub fn add_subnet(&mut self, network: &str, name: &str, cidr: ipnet::IpNet) -> String {
         let id = self.next_uuid();
-        let project = self
-            .networks
-            .get(network)
-            .map_or("", |network| &network.project_id);
+        let project = self.networks.get(network).map_or("", |network| &network.project_id);
         let subnet = Subnet {
             id: id.clone(),
             name: name.into(),
@@ -146,36 +143,20 @@ impl World {
 
     pub fn add_port(&mut self, spec: PortSpec) -> String {
         let id = spec.id.unwrap_or_else(|| self.next_uuid());
-        let server_project = self
-            .servers
-            .get(&spec.server)
-            .map(|server| server.project_id.clone());
-        let network_project = self
-            .networks
-            .get(&spec.network)
-            .map(|network| network.project_id.clone());
-        let owner = if spec.server.is_empty() {
-            ""
-        } else {
-            "compute:nova"
-        };
+        let server_project = self.servers.get(&spec.server).map(|server| server.project_id.clone());
+        let network_project = self.networks.get(&spec.network).map(|network| network.project_id.clone());
+        let owner = if spec.server.is_empty() { "" } else { "compute:nova" };
         let mut port = Port {
             id: id.clone(),
             name: spec.name,
-            project_id: spec
-                .project
-                .or(server_project)
-                .or(network_project)
-                .unwrap_or_default(),
+            project_id: spec.project.or(server_project).or(network_project).unwrap_or_default(),
             network_id: spec.network,
             mac_address: spec.mac.unwrap_or_else(|| self.ids.mac()),
             fixed_ips: spec.fixed_ips,
             status: spec.status,
             device_id: spec.server,
             device_owner: spec.device_owner.unwrap_or_else(|| owner.into()),
-            created_at: spec
-                .created_at
-                .unwrap_or_else(|| CreatedAt::Text(self.timestamp())),
+            created_at: spec.created_at.unwrap_or_else(|| CreatedAt::Text(self.timestamp())),
             is_premade: spec.is_premade,
             extra: spec.extra,
             raw: spec.raw,
@@ -200,22 +181,17 @@ impl World {
             (!self.taken.contains(&text)).then_some(text)
         })?;
         self.last_allocated.insert(subnet_id.into(), index);
-        Some(FixedIp {
-            subnet_id: subnet_id.into(),
-            ip_address: address,
-        })
+        Some(FixedIp { subnet_id: subnet_id.into(), ip_address: address })
     }
 
     /// Addresses that were given to a port are not allocated to another.
     pub fn note_addresses(&mut self, fixed_ips: &[FixedIp]) {
-        self.taken
-            .extend(fixed_ips.iter().map(|ip| ip.ip_address.clone()));
+        self.taken.extend(fixed_ips.iter().map(|ip| ip.ip_address.clone()));
     }
 
     /// As Nova does: its own ports go, those made before stay DOWN and unbound.
     pub fn delete_server(&mut self, id: &str) -> bool {
-        self.ports
-            .retain(|_, port| port.device_id != id || port.is_premade);
+        self.ports.retain(|_, port| port.device_id != id || port.is_premade);
         for port in self.ports.values_mut().filter(|port| port.device_id == id) {
             port.device_id.clear();
             port.device_owner.clear();

@@ -47,10 +47,8 @@ impl Catalog {
             Ok(scan) => scan,
             Err(problem) => {
                 let mut problems = self.problems.clone();
-                problems.insert(
-                    self.dir.clone(),
-                    format!("{problem}; its objects go on as they were last read"),
-                );
+                problems
+                    .insert(self.dir.clone(), format!("{problem}; its objects go on as they were last read"));
                 return self.tell_problems(problems);
             }
         };
@@ -69,8 +67,7 @@ impl Catalog {
 
     fn tell_deleted(&mut self, objects: &BTreeMap<&ConfigName, &RawObject>) -> Vec<SourceEvent> {
         let gone = self.told.extract_if(.., |name, _| !objects.contains_key(name));
-        gone.map(|(_, (life, raw))| SourceEvent::Delete(raw.id(&life)))
-            .collect()
+        gone.map(|(_, (life, raw))| SourceEvent::Delete(raw.id(&life))).collect()
     }
 
     fn tell_object(&mut self, raw: &RawObject, now: Timestamp, events: &mut Vec<SourceEvent>) {
@@ -116,9 +113,8 @@ impl Catalog {
 
     fn tell_problems(&mut self, problems: BTreeMap<PathBuf, String>) -> Vec<SourceEvent> {
         let recovered = self.problems.keys().filter(|path| !problems.contains_key(*path));
-        let mut events: Vec<_> = recovered
-            .map(|path| SourceEvent::FileRecovered { path: path.clone() })
-            .collect();
+        let mut events: Vec<_> =
+            recovered.map(|path| SourceEvent::FileRecovered { path: path.clone() }).collect();
         for (path, problem) in &problems {
             if self.problems.get(path) != Some(problem) {
                 let (path, problem) = (path.clone(), problem.clone());
@@ -141,9 +137,8 @@ fn sort_out(scan: &Scan) -> (BTreeMap<&ConfigName, &RawObject>, BTreeMap<PathBuf
         let mut is_first = |kind: &'static str, name: String| match owners.get(&(kind, name.clone())) {
             Some(owner) => {
                 let owner = owner.file_name().unwrap_or_default().display();
-                found.push(format!(
-                    "{kind} {name} is in {owner} already and does not count here; remove one"
-                ));
+                found
+                    .push(format!("{kind} {name} is in {owner} already and does not count here; remove one"));
                 false
             }
             None => {

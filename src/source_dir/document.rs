@@ -69,10 +69,7 @@ pub fn parse(text: &str, format: Format) -> Parsed {
             }
         }
     }
-    Parsed {
-        objects,
-        problem: (!problems.is_empty()).then(|| problems.join("; ")),
-    }
+    Parsed { objects, problem: (!problems.is_empty()).then(|| problems.join("; ")) }
 }
 
 fn json_documents(text: &str) -> Result<Vec<Value>, String> {
@@ -112,23 +109,17 @@ impl Objects {
         };
         match (word("apiVersion").unwrap_or_default(), object_kind) {
             ("multinic.example.com/v1alpha1", "OpenstackConfig") => {
-                self.configs
-                    .push(RawObject::from_json(document).map_err(|error| error.to_string())?);
+                self.configs.push(RawObject::from_json(document).map_err(|error| error.to_string())?);
             }
             (_, "OpenstackConfig") => {
                 return Err(
-                    "apiVersion of an OpenstackConfig must be multinic.example.com/v1alpha1".to_owned(),
+                    "apiVersion of an OpenstackConfig must be multinic.example.com/v1alpha1".to_owned()
                 );
             }
             ("v1", "Secret") => self.secrets.push(read_secret(document)?),
             (_, "Secret") => return Err("apiVersion of a Secret must be v1".to_owned()),
             (_, "List" | "OpenstackConfigList" | "SecretList") => {
-                for item in document
-                    .get("items")
-                    .and_then(Value::as_array)
-                    .into_iter()
-                    .flatten()
-                {
+                for item in document.get("items").and_then(Value::as_array).into_iter().flatten() {
                     self.add(item)?;
                 }
             }
@@ -139,10 +130,7 @@ impl Objects {
 
     /// The Secret of that name, the first if there are several.
     pub(super) fn secret(&self, namespace: &str, name: &str) -> Option<&SecretData> {
-        let found = self
-            .secrets
-            .iter()
-            .find(|secret| secret.namespace == namespace && secret.name == name);
+        let found = self.secrets.iter().find(|secret| secret.namespace == namespace && secret.name == name);
         found.map(|secret| &secret.data)
     }
 }
@@ -176,17 +164,13 @@ fn read_secret(object: &Value) -> Result<Secret, String> {
             .ok_or_else(|| problem("data", key, "must be base64 text in quotes"))?
             .split_whitespace()
             .collect();
-        let bytes = STANDARD
-            .decode(text)
-            .map_err(|_| problem("data", key, "is not base64"))?;
+        let bytes = STANDARD.decode(text).map_err(|_| problem("data", key, "is not base64"))?;
         if let Ok(text) = String::from_utf8(bytes) {
             secret.data.insert(key.to_owned(), SecretString::from(text));
         }
     }
     for (key, value) in entries(object, "stringData", name)? {
-        let text = value
-            .as_str()
-            .ok_or_else(|| problem("stringData", key, "must be text in quotes"))?;
+        let text = value.as_str().ok_or_else(|| problem("stringData", key, "must be text in quotes"))?;
         secret.data.insert(key.to_owned(), SecretString::from(text));
     }
     Ok(secret)
@@ -211,12 +195,7 @@ mod tests {
     use super::*;
 
     fn names(parsed: &Parsed) -> Vec<String> {
-        parsed
-            .objects
-            .configs
-            .iter()
-            .map(|config| config.name.to_string())
-            .collect()
+        parsed.objects.configs.iter().map(|config| config.name.to_string()).collect()
     }
 
     #[test]
@@ -250,10 +229,7 @@ mod tests {
             Format::Yaml,
         );
         let credentials = &parsed.objects.configs[0].spec["credentials"];
-        assert_eq!(
-            credentials,
-            &serde_json::json!({"projectID": "p", "k8sProviderID": "k"})
-        );
+        assert_eq!(credentials, &serde_json::json!({"projectID": "p", "k8sProviderID": "k"}));
     }
 
     #[test]
@@ -264,10 +240,8 @@ mod tests {
             Format::Yaml,
         );
         let data = parsed.objects.secret("n", "s").unwrap();
-        let shown: Vec<(&str, &str)> = data
-            .iter()
-            .map(|(key, value)| (key.as_str(), value.expose_secret()))
-            .collect();
+        let shown: Vec<(&str, &str)> =
+            data.iter().map(|(key, value)| (key.as_str(), value.expose_secret())).collect();
         assert_eq!(shown, [("a", "conbaEncrypt2025\n"), ("both", " y ")]);
         assert!(!format!("{parsed:?}").contains("conba"));
     }
@@ -286,36 +260,16 @@ mod tests {
         check("{\"a\": pa55}", Format::Json, "is not JSON: line 1");
         check("pa55", Format::Yaml, "document 1: is text without a kind");
         check("[pa55]", Format::Yaml, "is a list without a kind");
-        check(
-            "kind: OpenstackConfig\nmetadata: {name: a}",
-            Format::Yaml,
-            "apiVersion",
-        );
+        check("kind: OpenstackConfig\nmetadata: {name: a}", Format::Yaml, "apiVersion");
         check(
             "apiVersion: multinic.example.com/v1alpha1\nkind: OpenstackConfig",
             Format::Yaml,
             "metadata.name is missing",
         );
-        check(
-            "apiVersion: v1\nkind: Secret\nmetadata: {}",
-            Format::Yaml,
-            "metadata.name of a Secret",
-        );
-        check(
-            &secret("data: {k: pa55!}"),
-            Format::Yaml,
-            "Secret s: data.k is not base64",
-        );
-        check(
-            &secret("data: {k: 55}"),
-            Format::Yaml,
-            "data.k must be base64 text in quotes",
-        );
-        check(
-            &secret("stringData: {k: 1234}"),
-            Format::Yaml,
-            "stringData.k must be text in quotes",
-        );
+        check("apiVersion: v1\nkind: Secret\nmetadata: {}", Format::Yaml, "metadata.name of a Secret");
+        check(&secret("data: {k: pa55!}"), Format::Yaml, "Secret s: data.k is not base64");
+        check(&secret("data: {k: 55}"), Format::Yaml, "data.k must be base64 text in quotes");
+        check(&secret("stringData: {k: 1234}"), Format::Yaml, "stringData.k must be text in quotes");
         check(&secret("data: pa55"), Format::Yaml, "data must be an object");
     }
 

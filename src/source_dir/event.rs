@@ -166,12 +166,8 @@ mod tests {
             sender.send(problem("new"));
         }
         drop(sender);
-        let expect = [
-            problem("new"),
-            SourceEvent::Delete(id("1")),
-            SourceEvent::Synced,
-            SourceEvent::Delete(id("2")),
-        ];
+        let expect =
+            [problem("new"), SourceEvent::Delete(id("1")), SourceEvent::Synced, SourceEvent::Delete(id("2"))];
         assert_eq!(drain(events).await, expect.map(|event| format!("{event:?}")));
     }
 

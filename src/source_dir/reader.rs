@@ -54,11 +54,7 @@ pub(super) struct Seen {
 impl FolderReader {
     /// A file counts as deleted when it has been gone for `grace`.
     pub(super) fn new(dir: PathBuf, grace: Duration) -> Self {
-        Self {
-            dir,
-            grace,
-            files: BTreeMap::new(),
-        }
+        Self { dir, grace, files: BTreeMap::new() }
     }
 
     /// Looks at everything. Blocks.
@@ -85,8 +81,7 @@ impl FolderReader {
                 file.missing_since.get_or_insert_with(Instant::now);
             }
         }
-        self.files
-            .retain(|_, file| file.missing_since.is_none_or(|since| since.elapsed() < grace));
+        self.files.retain(|_, file| file.missing_since.is_none_or(|since| since.elapsed() < grace));
         Ok(self.last())
     }
 
@@ -95,16 +90,9 @@ impl FolderReader {
     }
 
     fn last(&self) -> Scan {
-        let seen = |file: &File| Seen {
-            objects: file.objects.clone(),
-            problem: file.problem.clone(),
-        };
+        let seen = |file: &File| Seen { objects: file.objects.clone(), problem: file.problem.clone() };
         Scan {
-            files: self
-                .files
-                .iter()
-                .map(|(path, file)| (path.clone(), seen(file)))
-                .collect(),
+            files: self.files.iter().map(|(path, file)| (path.clone(), seen(file))).collect(),
             needs_second_look: self.files.values().any(|file| file.missing_since.is_some()),
         }
     }
@@ -115,10 +103,7 @@ impl FolderReader {
     /// When the folder cannot be read and the Secret is not known from before.
     pub(super) fn secret(&mut self, namespace: &str, name: &str) -> Result<Option<SecretData>, String> {
         let scanned = self.scan();
-        let found = self
-            .files
-            .values()
-            .find_map(|file| file.objects.secret(namespace, name));
+        let found = self.files.values().find_map(|file| file.objects.secret(namespace, name));
         match (found, scanned) {
             (Some(data), _) => Ok(Some(data.clone())),
             (None, Ok(_)) => Ok(None),
@@ -129,13 +114,7 @@ impl FolderReader {
 
 impl File {
     fn unread() -> Self {
-        Self {
-            digest: None,
-            objects: Arc::default(),
-            is_good: false,
-            problem: None,
-            missing_since: None,
-        }
+        Self { digest: None, objects: Arc::default(), is_good: false, problem: None, missing_since: None }
     }
 
     fn take(&mut self, text: &str, format: Format) {
@@ -176,9 +155,7 @@ fn list(dir: &Path) -> Result<BTreeMap<PathBuf, Format>, String> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(dir).map_err(describe)? {
         let path = entry.map_err(describe)?.path();
-        let is_hidden = path
-            .file_name()
-            .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+        let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
         let extension = path.extension().and_then(|extension| extension.to_str());
         let format = match extension.map(str::to_ascii_lowercase).as_deref() {
             Some("yaml" | "yml") => Format::Yaml,

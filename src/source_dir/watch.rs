@@ -55,19 +55,13 @@ impl Watch {
             true => patience,
             false => patience.min(UNWATCHED_RESCAN),
         };
-        if timeout_at(Instant::now() + patience, self.changed.recv())
-            .await
-            .is_err()
-        {
+        if timeout_at(Instant::now() + patience, self.changed.recv()).await.is_err() {
             // Nothing was heard for long: the path may lead to another folder by now.
             self.is_stale.store(true, Ordering::Relaxed);
             return;
         }
         let latest = Instant::now() + debounce * MAX_DEBOUNCES;
-        while timeout_at(latest.min(Instant::now() + debounce), self.changed.recv())
-            .await
-            .is_ok()
-        {
+        while timeout_at(latest.min(Instant::now() + debounce), self.changed.recv()).await.is_ok() {
             if Instant::now() >= latest {
                 return;
             }
@@ -133,9 +127,7 @@ mod tests {
     /// Whether a notice came before the time was up.
     async fn is_noticed(watch: &mut Watch) -> bool {
         watch.is_stale.store(false, Ordering::Relaxed);
-        watch
-            .wait(Duration::from_millis(5), Duration::from_millis(200))
-            .await;
+        watch.wait(Duration::from_millis(5), Duration::from_millis(200)).await;
         !watch.is_stale.load(Ordering::Relaxed)
     }
 

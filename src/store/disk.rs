@@ -139,9 +139,7 @@ impl Disk {
     }
 
     fn name(&self) -> OsString {
-        self.file
-            .file_name()
-            .map_or_else(|| "inventory.json".into(), OsString::from)
+        self.file.file_name().map_or_else(|| "inventory.json".into(), OsString::from)
     }
 
     fn temporary_prefix(&self) -> OsString {
@@ -187,14 +185,10 @@ impl Disk {
         path: &Path,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), StepError> {
-        let file = self.step(Step::CreateTemporary, || {
-            OpenOptions::new().write(true).create_new(true).open(path)
-        })?;
+        let file =
+            self.step(Step::CreateTemporary, || OpenOptions::new().write(true).create_new(true).open(path))?;
         let mut out = BufWriter::with_capacity(WRITE_BUFFER, file);
-        let failed = |error| StepError {
-            step: Step::Write,
-            error,
-        };
+        let failed = |error| StepError { step: Step::Write, error };
         write(&mut out).map_err(failed)?;
         self.step(Step::Write, || out.flush())?;
         self.step(Step::SyncTemporary, || out.get_ref().sync_all())
@@ -264,10 +258,7 @@ impl Disk {
     fn companions(&self, prefix: &OsString) -> Vec<PathBuf> {
         let starts = |name: &OsString| name.as_encoded_bytes().starts_with(prefix.as_encoded_bytes());
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        entries
-            .filter(|entry| starts(&entry.file_name()))
-            .map(|entry| entry.path())
-            .collect()
+        entries.filter(|entry| starts(&entry.file_name())).map(|entry| entry.path()).collect()
     }
 
     /// Takes the advisory lock. It goes with the handle, so also with the process.

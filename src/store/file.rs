@@ -97,13 +97,7 @@ impl JsonFileStore {
     }
 
     fn on(disk: Disk) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                disk,
-                state: Mutex::default(),
-            }),
-            saves: AtomicU64::new(0),
-        }
+        Self { inner: Arc::new(Inner { disk, state: Mutex::default() }), saves: AtomicU64::new(0) }
     }
 
     /// The file.
@@ -114,9 +108,7 @@ impl JsonFileStore {
 
 impl fmt::Debug for JsonFileStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JsonFileStore")
-            .field("path", &self.path())
-            .finish_non_exhaustive()
+        f.debug_struct("JsonFileStore").field("path", &self.path()).finish_non_exhaustive()
     }
 }
 
@@ -137,11 +129,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| {
-        Err(StoreError(format!(
-            "inventory: the file task ended early: {error}"
-        )))
-    })
+    done.unwrap_or_else(|error| Err(StoreError(format!("inventory: the file task ended early: {error}"))))
 }
 
 impl Inner {
@@ -180,9 +168,8 @@ impl Inner {
             }
             Reading::Missing => {}
             Reading::Unreadable(error) => {
-                warnings.push(self.text(format_args!(
-                    "it cannot be read and is not written either: {error}"
-                )));
+                warnings
+                    .push(self.text(format_args!("it cannot be read and is not written either: {error}")));
                 state.obstacle = Some(Obstacle::Unreadable(error.to_string()));
             }
             Reading::Damaged(error) => {
@@ -221,14 +208,8 @@ impl Inner {
         let name = path.file_name().map(PathBuf::from).unwrap_or_default();
         let name = name.display();
         let (text, is_aside) = match self.disk.set_aside(path, Timestamp::now()) {
-            Ok(kept) => (
-                format!("{name} is damaged ({problem}), kept as {}", kept.display()),
-                true,
-            ),
-            Err(error) => (
-                format!("{name} is damaged ({problem}) and cannot be set aside: {error}"),
-                false,
-            ),
+            Ok(kept) => (format!("{name} is damaged ({problem}), kept as {}", kept.display()), true),
+            Err(error) => (format!("{name} is damaged ({problem}) and cannot be set aside: {error}"), false),
         };
         warnings.push(self.text(text));
         is_aside

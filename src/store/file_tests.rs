@@ -73,10 +73,7 @@ async fn a_crash_at_any_step_leaves_the_old_or_the_new_inventory() {
         for snapshot in [inventory(1, 1), Arc::clone(&old)] {
             folder.store().save(snapshot).await.unwrap();
         }
-        let crashed = folder
-            .store_failing_at(step, Fault::Crash)
-            .save(Arc::clone(&new))
-            .await;
+        let crashed = folder.store_failing_at(step, Fault::Crash).save(Arc::clone(&new)).await;
         assert!(crashed.is_err(), "{step:?}");
 
         let loaded = folder.load().await;
@@ -88,10 +85,7 @@ async fn a_crash_at_any_step_leaves_the_old_or_the_new_inventory() {
         // And the next save works, with both generations whole.
         folder.store().save(Arc::clone(&new)).await.unwrap();
         assert_eq!(folder.load().await.snapshot, *new);
-        assert!(
-            read(&folder.0.path().join("inventory.json.prev")).is_ok(),
-            "{step:?}"
-        );
+        assert!(read(&folder.0.path().join("inventory.json.prev")).is_ok(), "{step:?}");
         assert_eq!(folder.names(".inventory"), Vec::<String>::new(), "{step:?}");
     }
 }
@@ -105,11 +99,7 @@ async fn a_crash_between_the_two_renames_of_a_folder_without_links_loses_nothing
 
     let loaded = folder.load().await;
     assert_eq!(loaded.snapshot, *old);
-    assert!(
-        loaded.warnings[0].ends_with("the previous generation is used"),
-        "{:?}",
-        loaded.warnings
-    );
+    assert!(loaded.warnings[0].ends_with("the previous generation is used"), "{:?}", loaded.warnings);
 }
 
 #[tokio::test]
@@ -121,11 +111,7 @@ async fn a_step_that_is_refused_is_an_error_and_the_old_inventory_stays() {
         let store = folder.store_failing_at(step, Fault::Refused);
         let error = store.save(inventory(3, 2_000)).await.unwrap_err();
         assert!(error.0.contains("inventory.json: "), "{error}");
-        assert_eq!(
-            folder.names(".inventory"),
-            Vec::<String>::new(),
-            "left behind at {step:?}"
-        );
+        assert_eq!(folder.names(".inventory"), Vec::<String>::new(), "left behind at {step:?}");
         if step != Step::SyncFolder {
             assert_eq!(read(&folder.file()).unwrap().snapshot, *old, "{step:?}");
         }
@@ -159,18 +145,10 @@ async fn damaged_files_are_set_aside_and_the_previous_generation_is_used() {
 
         let loaded = folder.load().await;
         assert_eq!(loaded.snapshot, *old, "{case}");
-        assert!(
-            loaded.warnings[0].contains("is damaged"),
-            "{case}: {:?}",
-            loaded.warnings
-        );
+        assert!(loaded.warnings[0].contains("is damaged"), "{case}: {:?}", loaded.warnings);
         let aside = folder.names("inventory.json.damaged-");
         assert_eq!(aside.len(), 1, "{case}");
-        assert_eq!(
-            fs::read(folder.0.path().join(&aside[0])).unwrap(),
-            bytes,
-            "{case}"
-        );
+        assert_eq!(fs::read(folder.0.path().join(&aside[0])).unwrap(), bytes, "{case}");
 
         // The damaged file never becomes the previous generation.
         folder.store().save(inventory(4, 3_000)).await.unwrap();
@@ -205,10 +183,7 @@ async fn a_missing_folder_is_made_and_starts_empty_without_a_word() {
     let folder = tempfile::tempdir().unwrap();
     let store = JsonFileStore::new(folder.path().join("a/b/inventory.json"));
     let loaded = store.load().await.unwrap();
-    assert_eq!(
-        (loaded.snapshot, loaded.warnings),
-        (Snapshot::default(), Vec::new())
-    );
+    assert_eq!((loaded.snapshot, loaded.warnings), (Snapshot::default(), Vec::new()));
     store.save(inventory(1, 1)).await.unwrap();
     assert_eq!(read(store.path()).unwrap().snapshot, *inventory(1, 1));
 }
@@ -219,10 +194,8 @@ async fn two_stores_never_use_one_file() {
     let first = folder.store();
     first.load().await.unwrap();
     let second = folder.store();
-    for error in [
-        second.load().await.map(drop).unwrap_err(),
-        second.save(inventory(1, 1)).await.unwrap_err(),
-    ] {
+    for error in [second.load().await.map(drop).unwrap_err(), second.save(inventory(1, 1)).await.unwrap_err()]
+    {
         let me = format!("another process uses it (process {} on ", std::process::id());
         assert!(error.0.contains(&me), "{error}");
     }
@@ -247,11 +220,7 @@ async fn a_file_that_cannot_be_read_is_not_overwritten() {
     let store = folder.store();
     let loaded = store.load().await.unwrap();
     assert_eq!(loaded.snapshot, Snapshot::default());
-    assert!(
-        loaded.warnings[0].contains("it cannot be read"),
-        "{:?}",
-        loaded.warnings
-    );
+    assert!(loaded.warnings[0].contains("it cannot be read"), "{:?}", loaded.warnings);
     let error = store.save(inventory(1, 1)).await.unwrap_err();
     assert!(error.0.contains("is not overwritten"), "{error}");
 
@@ -267,12 +236,7 @@ async fn a_folder_that_cannot_be_written_lets_the_process_start_and_refuses_save
     let store = JsonFileStore::new(folder.path().join("file/inventory.json"));
     let loaded = store.load().await.unwrap();
     assert_eq!(loaded.snapshot, Snapshot::default());
-    assert!(
-        loaded
-            .warnings
-            .iter()
-            .any(|w| w.contains("the folder cannot be created"))
-    );
+    assert!(loaded.warnings.iter().any(|w| w.contains("the folder cannot be created")));
     assert!(store.save(inventory(1, 1)).await.is_err());
 }
 

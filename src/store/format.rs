@@ -112,10 +112,7 @@ fn assemble(records: Vec<Value>, configs: Vec<Value>) -> Loaded {
 /// Two records of one node (their names differed in case only): the newer one was delivered last.
 fn keep_newest(snapshot: &mut Snapshot, record: Record) {
     let key = record.key();
-    let is_older = snapshot
-        .records
-        .get(&key)
-        .is_some_and(|known| known.updated_at > record.updated_at);
+    let is_older = snapshot.records.get(&key).is_some_and(|known| known.updated_at > record.updated_at);
     if !is_older {
         snapshot.records.insert(key, Arc::new(record));
     }
@@ -137,10 +134,7 @@ fn warning(problems: &[String]) -> Option<String> {
         0 => String::new(),
         n => format!(" and {n} more"),
     };
-    Some(format!(
-        "entries that cannot be used stay in the file as they are: {}{more}",
-        named.join("; ")
-    ))
+    Some(format!("entries that cannot be used stay in the file as they are: {}{more}", named.join("; ")))
 }
 
 /// Writes `snapshot`, sorted, so that equal inventories are equal files.
@@ -154,11 +148,7 @@ pub fn encode(snapshot: &Snapshot, out: impl Write) -> std::io::Result<()> {
         records: Records<'a>,
         configs: Configs<'a>,
     }
-    let file = File {
-        version: FORMAT_VERSION,
-        records: Records(snapshot),
-        configs: Configs(snapshot),
-    };
+    let file = File { version: FORMAT_VERSION, records: Records(snapshot), configs: Configs(snapshot) };
     serde_json::to_writer(out, &file).map_err(std::io::Error::from)
 }
 

@@ -43,11 +43,7 @@ fn count(sent: usize, outcome: &Result<PostAnswer, PostError>) -> [(&'static str
     let (accepted, rejected, failed) = match outcome {
         Ok(PostAnswer::AllAccepted) => (sent, 0, 0),
         Ok(PostAnswer::PerNode(results)) => {
-            let accepted = results
-                .iter()
-                .filter(|node| node.result.is_ok())
-                .count()
-                .min(sent);
+            let accepted = results.iter().filter(|node| node.result.is_ok()).count().min(sent);
             (accepted, sent - accepted, 0)
         }
         Err(error) if error.failure == PostFailure::Refused => match sent {
@@ -73,19 +69,12 @@ mod tests {
     }
 
     fn error(failure: PostFailure) -> Result<PostAnswer, PostError> {
-        Err(PostError {
-            failure,
-            message: String::new(),
-            retry_after: None,
-        })
+        Err(PostError { failure, message: String::new(), retry_after: None })
     }
 
     #[test]
     fn a_node_is_accepted_rejected_or_failed_and_never_counted_twice() {
-        let node = |name: &str, result| NodeResult {
-            node: NodeName::new(name).unwrap(),
-            result,
-        };
+        let node = |name: &str, result| NodeResult { node: NodeName::new(name).unwrap(), result };
         check(3, Ok(PostAnswer::AllAccepted), [3, 0, 0]);
         let some = vec![node("a", Ok(())), node("b", Err("no".to_owned()))];
         check(3, Ok(PostAnswer::PerNode(some)), [1, 2, 0]);

@@ -51,18 +51,12 @@ pub fn init_logs(settings: &LogSettings) -> Result<(), LogSetupError> {
         true => LogFormat::Human,
         false => LogFormat::Json,
     });
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let result = match format {
         LogFormat::Human => lines.with_ansi(is_terminal).finish().try_init(),
-        LogFormat::Json => lines
-            .json()
-            .flatten_event(true)
-            .with_current_span(true)
-            .with_span_list(false)
-            .finish()
-            .try_init(),
+        LogFormat::Json => {
+            lines.json().flatten_event(true).with_current_span(true).with_span_list(false).finish().try_init()
+        }
     };
     result.map_err(|_| LogSetupError::AlreadySet)
 }
@@ -71,10 +65,7 @@ fn filter(level: &str) -> Result<EnvFilter, LogSetupError> {
     let level = level.trim();
     EnvFilter::builder()
         .parse(level)
-        .map_err(|error| LogSetupError::Level {
-            level: level.to_owned(),
-            problem: error.to_string(),
-        })
+        .map_err(|error| LogSetupError::Level { level: level.to_owned(), problem: error.to_string() })
 }
 
 #[cfg(test)]
@@ -83,18 +74,10 @@ mod tests {
 
     #[test]
     fn a_level_or_a_list_of_directives_is_taken() {
-        for text in [
-            "info",
-            " DEBUG ",
-            "warn,multinic_operator::openstack=debug",
-            "off",
-        ] {
+        for text in ["info", " DEBUG ", "warn,multinic_operator::openstack=debug", "off"] {
             assert!(filter(text).is_ok(), "{text}");
         }
         let error = filter("info,x=loud").unwrap_err();
-        assert!(
-            error.to_string().starts_with("log level \"info,x=loud\": "),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("log level \"info,x=loud\": "), "{error}");
     }
 }

@@ -29,23 +29,15 @@ pub struct Metric {
 }
 
 /// Bounds for requests and rounds: from a local answer to a deadline of minutes.
-pub const SECONDS: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
-];
+pub const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 /// Bounds for what waits for polls: from an event to several slow intervals.
-pub const MINUTES: &[f64] = &[
-    0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0,
-];
+pub const MINUTES: &[f64] = &[0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0];
 /// Bounds for one message handled by an actor: well below a millisecond unless something blocks.
-pub const HANDLING: &[f64] = &[
-    0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0,
-];
+pub const HANDLING: &[f64] = &[0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
 
 /// Per-process counters whose label values are known beforehand: a rate over them exists from the start.
-pub const FROM_ZERO: &[(&str, &[(&str, &str)])] = &[
-    (INVENTORY_PERSISTS, &[("result", "ok")]),
-    (INVENTORY_PERSISTS, &[("result", "error")]),
-];
+pub const FROM_ZERO: &[(&str, &[(&str, &str)])] =
+    &[(INVENTORY_PERSISTS, &[("result", "ok")]), (INVENTORY_PERSISTS, &[("result", "error")])];
 
 /// What is known of a metric.
 pub fn find(name: &str) -> Option<&'static Metric> {

@@ -61,9 +61,7 @@ impl Default for MetricsHandle {
 impl MetricsHandle {
     /// Metrics of their own, not written to by the macros unless made the (local) recorder.
     pub fn new() -> Self {
-        let handle = Self {
-            registry: Arc::new(Registry::new(Series)),
-        };
+        let handle = Self { registry: Arc::new(Registry::new(Series)) };
         for (name, labels) in names::FROM_ZERO {
             let _ = handle.register_counter(&key(name, labels), &METADATA);
         }
@@ -95,12 +93,9 @@ impl MetricsHandle {
             let name = formatting::sanitize_metric_name(key.name());
             families.entry(name).or_default().push(lines);
         };
-        self.registry
-            .visit_counters(|key, value| add(key, line(key, Type::Counter, value)));
-        self.registry
-            .visit_gauges(|key, value| add(key, line(key, Type::Gauge, value)));
-        self.registry
-            .visit_histograms(|key, value| add(key, value.lines(key)));
+        self.registry.visit_counters(|key, value| add(key, line(key, Type::Counter, value)));
+        self.registry.visit_gauges(|key, value| add(key, line(key, Type::Gauge, value)));
+        self.registry.visit_histograms(|key, value| add(key, value.lines(key)));
         let mut out = String::new();
         for (name, mut series) in families {
             header(&mut out, &name, &series);
@@ -122,10 +117,8 @@ impl MetricsHandle {
 }
 
 fn key(name: &'static str, labels: &[(&'static str, &str)]) -> Key {
-    let labels: Vec<Label> = labels
-        .iter()
-        .map(|(label, value)| Label::new(*label, (*value).to_owned()))
-        .collect();
+    let labels: Vec<Label> =
+        labels.iter().map(|(label, value)| Label::new(*label, (*value).to_owned())).collect();
     Key::from_parts(name, labels)
 }
 
@@ -180,18 +173,15 @@ impl Recorder for MetricsHandle {
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        self.registry
-            .get_or_create_counter(key, |counter| counter.clone().into())
+        self.registry.get_or_create_counter(key, |counter| counter.clone().into())
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        self.registry
-            .get_or_create_gauge(key, |gauge| gauge.clone().into())
+        self.registry.get_or_create_gauge(key, |gauge| gauge.clone().into())
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        self.registry
-            .get_or_create_histogram(key, |histogram| histogram.clone().into())
+        self.registry.get_or_create_histogram(key, |histogram| histogram.clone().into())
     }
 }
 

@@ -22,18 +22,11 @@ fn the_series_of_a_deleted_config_go_and_the_others_stay() {
     });
     handle.forget_config("ns", "a");
     held.set(7.0);
-    for name in [
-        names::CONFIG_SYNCS,
-        names::CONFIG_READY,
-        "multinic_something_seconds_count",
-    ] {
+    for name in [names::CONFIG_SYNCS, names::CONFIG_READY, "multinic_something_seconds_count"] {
         let left = lines(&handle, name);
         assert_eq!(left.len(), 2, "{name}: {left:?}");
         assert!(left.iter().any(|line| line.contains(r#"config="b""#)), "{left:?}");
-        assert!(
-            left.iter().any(|line| line.contains(r#"namespace="other""#)),
-            "{left:?}"
-        );
+        assert!(left.iter().any(|line| line.contains(r#"namespace="other""#)), "{left:?}");
     }
 }
 
@@ -41,10 +34,7 @@ fn the_series_of_a_deleted_config_go_and_the_others_stay() {
 fn labels_are_escaped() {
     let handle = MetricsHandle::new();
     handle.gauge(names::CONFIG_READY, &[("config", "a\"b\\c\nd")], 1.0);
-    assert_eq!(
-        lines(&handle, names::CONFIG_READY),
-        [r#"multinic_config_ready{config="a\"b\\c\nd"} 1"#]
-    );
+    assert_eq!(lines(&handle, names::CONFIG_READY), [r#"multinic_config_ready{config="a\"b\\c\nd"} 1"#]);
 }
 
 #[test]
@@ -71,13 +61,7 @@ fn buckets_are_cumulative() {
         format!(r#"multinic_sync_duration_seconds_bucket{{result="ok",le="{le}"}} {count}"#)
     };
     let text = handle.render();
-    for expected in [
-        line("0.005", 2),
-        line("0.25", 2),
-        line("0.5", 3),
-        line("60", 3),
-        line("+Inf", 4),
-    ] {
+    for expected in [line("0.005", 2), line("0.25", 2), line("0.5", 3), line("60", 3), line("+Inf", 4)] {
         assert!(text.contains(&expected), "{expected} in\n{text}");
     }
     assert!(text.contains(r#"multinic_sync_duration_seconds_count{result="ok"} 4"#));
@@ -86,25 +70,15 @@ fn buckets_are_cumulative() {
 #[test]
 fn closed_counters_start_at_zero_and_the_process_is_described() {
     let text = MetricsHandle::new().render();
-    assert!(
-        text.contains(r#"multinic_inventory_persists_total{result="error"} 0"#),
-        "{text}"
-    );
-    assert!(
-        text.contains("# TYPE process_cpu_seconds_total counter\n"),
-        "{text}"
-    );
+    assert!(text.contains(r#"multinic_inventory_persists_total{result="error"} 0"#), "{text}");
+    assert!(text.contains("# TYPE process_cpu_seconds_total counter\n"), "{text}");
     assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
     assert!(text.contains("# HELP multinic_build_info "), "{text}");
     assert_eq!(text, sorted_families(&text), "families are sorted");
 }
 
 fn sorted_families(text: &str) -> String {
-    let mut families: Vec<String> = text
-        .split("# HELP ")
-        .skip(1)
-        .map(|f| format!("# HELP {f}"))
-        .collect();
+    let mut families: Vec<String> = text.split("# HELP ").skip(1).map(|f| format!("# HELP {f}")).collect();
     families.sort();
     families.concat()
 }

@@ -38,13 +38,7 @@ enum State {
 }
 
 impl State {
-    const ALL: [Self; 5] = [
-        Self::Paused,
-        Self::Pending,
-        Self::NotReady,
-        Self::Degraded,
-        Self::Ready,
-    ];
+    const ALL: [Self; 5] = [Self::Paused, Self::Pending, Self::NotReady, Self::Degraded, Self::Ready];
 
     fn of(status: &ConfigStatus) -> Self {
         match (status.paused, status.ready, status.degraded) {
@@ -76,10 +70,7 @@ impl fmt::Debug for MetricsStatusSink {
 impl MetricsStatusSink {
     /// A sink that writes to `metrics`.
     pub fn new(metrics: MetricsHandle) -> Self {
-        let sink = Self {
-            metrics,
-            known: Mutex::default(),
-        };
+        let sink = Self { metrics, known: Mutex::default() };
         sink.count_states(&BTreeMap::new());
         sink
     }
@@ -87,8 +78,7 @@ impl MetricsStatusSink {
     fn count_states(&self, known: &BTreeMap<ConfigName, Known>) {
         for state in State::ALL {
             let count = known.values().filter(|known| known.state == state).count();
-            self.metrics
-                .gauge(names::CONFIGS, &[("state", state.as_str())], count as f64);
+            self.metrics.gauge(names::CONFIGS, &[("state", state.as_str())], count as f64);
         }
     }
 
@@ -105,11 +95,7 @@ impl MetricsStatusSink {
 
     fn show_nodes(&self, status: &ConfigStatus) {
         let nodes = &status.nodes;
-        let states = [
-            ("desired", nodes.desired),
-            ("delivered", nodes.delivered),
-            ("skipped", nodes.skipped),
-        ];
+        let states = [("desired", nodes.desired), ("delivered", nodes.delivered), ("skipped", nodes.skipped)];
         for (state, count) in states {
             let label = Some(("state", state));
             self.set_with(status, names::CONFIG_NODES, label, f64::from(count));
@@ -124,12 +110,7 @@ impl MetricsStatusSink {
         for verdict in verdicts {
             let count = status.ports.get(verdict).copied().unwrap_or_default();
             let word = format!("{verdict:?}");
-            self.set_with(
-                status,
-                names::CONFIG_PORTS,
-                Some(("verdict", &word)),
-                f64::from(count),
-            );
+            self.set_with(status, names::CONFIG_PORTS, Some(("verdict", &word)), f64::from(count));
         }
     }
 
@@ -160,10 +141,7 @@ impl MetricsStatusSink {
         value: f64,
     ) {
         let config = &status.id.name;
-        let mut labels = vec![
-            ("namespace", config.namespace.as_ref()),
-            ("config", config.name.as_ref()),
-        ];
+        let mut labels = vec![("namespace", config.namespace.as_ref()), ("config", config.name.as_ref())];
         labels.extend(label);
         self.metrics.gauge(name, &labels, value);
     }
@@ -177,16 +155,8 @@ impl StatusSink for MetricsStatusSink {
         let state = State::of(&status);
         let is_moved = earlier.is_none_or(|earlier| earlier.state != state);
         let mut verdicts: BTreeSet<Verdict> = status.ports.keys().copied().collect();
-        verdicts.extend(
-            earlier
-                .into_iter()
-                .flat_map(|known| known.verdicts.iter().copied()),
-        );
-        let now = Known {
-            id: id.clone(),
-            state,
-            verdicts,
-        };
+        verdicts.extend(earlier.into_iter().flat_map(|known| known.verdicts.iter().copied()));
+        let now = Known { id: id.clone(), state, verdicts };
         known.insert(id.name.clone(), now);
         if is_moved {
             self.count_states(&known);

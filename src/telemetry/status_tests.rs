@@ -42,11 +42,7 @@ fn a_status_becomes_gauges() {
     let (metrics, sink) = sink();
     let id = ConfigId::new("ns", "a", "u");
     let mut now = status(&id, Reason::Synced);
-    now.nodes = NodeCounts {
-        desired: 3,
-        delivered: 2,
-        skipped: 1,
-    };
+    now.nodes = NodeCounts { desired: 3, delivered: 2, skipped: 1 };
     now.degraded = Degraded::PartiallySynced;
     now.ports = [(Verdict::Selected, 6), (Verdict::NoIPv4, 1)].into();
     now.last_synced_at = Some(Timestamp::from_second(1_000).unwrap());
@@ -77,10 +73,7 @@ fn a_verdict_that_no_port_has_any_more_goes_back_to_zero() {
     sink.publish(&id, Arc::new(first));
     for _ in 0..2 {
         sink.publish(&id, Arc::new(status(&id, Reason::NoChange)));
-        has(
-            &metrics,
-            r#"multinic_config_ports{namespace="ns",config="a",verdict="NoIPv4"} 0"#,
-        );
+        has(&metrics, r#"multinic_config_ports{namespace="ns",config="a",verdict="NoIPv4"} 0"#);
     }
 }
 
@@ -94,17 +87,8 @@ fn configs_are_counted_by_the_first_state_that_holds() {
         now.paused = i == 3;
         sink.publish(&id, Arc::new(now));
     }
-    for (state, count) in [
-        ("paused", 1),
-        ("pending", 1),
-        ("not_ready", 1),
-        ("degraded", 0),
-        ("ready", 1),
-    ] {
-        has(
-            &metrics,
-            &format!("multinic_configs{{state=\"{state}\"}} {count}"),
-        );
+    for (state, count) in [("paused", 1), ("pending", 1), ("not_ready", 1), ("degraded", 0), ("ready", 1)] {
+        has(&metrics, &format!("multinic_configs{{state=\"{state}\"}} {count}"));
     }
 }
 

@@ -24,18 +24,13 @@ struct Entry {
 
 /// Reads a 2xx body. One without results, whatever it is, means that all nodes were taken.
 pub(super) fn accepted(body: &[u8]) -> PostAnswer {
-    let results = serde_json::from_slice::<Body>(body)
-        .ok()
-        .and_then(|body| body.results)
-        .unwrap_or_default();
+    let results = serde_json::from_slice::<Body>(body).ok().and_then(|body| body.results).unwrap_or_default();
     if results.is_empty() {
         return PostAnswer::AllAccepted;
     }
     let mut nodes: BTreeMap<NodeName, Result<(), String>> = BTreeMap::new();
     // An entry that cannot be read leaves its node unmentioned, and so not taken.
-    let entries = results
-        .into_iter()
-        .filter_map(|entry| Entry::deserialize(entry).ok());
+    let entries = results.into_iter().filter_map(|entry| Entry::deserialize(entry).ok());
     for entry in entries {
         let Ok(node) = NodeName::new(&entry.node_name) else {
             continue;
@@ -51,9 +46,7 @@ pub(super) fn accepted(body: &[u8]) -> PostAnswer {
             })
             .or_insert(result);
     }
-    let results = nodes
-        .into_iter()
-        .map(|(node, result)| NodeResult { node, result });
+    let results = nodes.into_iter().map(|(node, result)| NodeResult { node, result });
     PostAnswer::PerNode(results.collect())
 }
 
@@ -74,11 +67,7 @@ impl Entry {
 
 /// What a POST without a usable answer means for the nodes of its batch.
 pub(super) fn failed(error: &UpstreamError) -> PostError {
-    PostError {
-        failure: failure(&error.kind),
-        message: error.to_string(),
-        retry_after: error.retry_after,
-    }
+    PostError { failure: failure(&error.kind), message: error.to_string(), retry_after: error.retry_after }
 }
 
 fn failure(kind: &ErrorKind) -> PostFailure {
@@ -105,10 +94,9 @@ mod tests {
     fn per_node(body: &str) -> Vec<(String, Result<(), String>)> {
         match accepted(body.as_bytes()) {
             PostAnswer::AllAccepted => panic!("all accepted: {body}"),
-            PostAnswer::PerNode(results) => results
-                .into_iter()
-                .map(|node| (node.node.to_string(), node.result))
-                .collect(),
+            PostAnswer::PerNode(results) => {
+                results.into_iter().map(|node| (node.node.to_string(), node.result)).collect()
+            }
         }
     }
 
@@ -147,10 +135,7 @@ mod tests {
             ("node-4", refused("refused without a reason")),
             ("node-5", Ok(())),
         ];
-        assert_eq!(
-            per_node(body),
-            expected.map(|(node, result)| (node.to_owned(), result))
-        );
+        assert_eq!(per_node(body), expected.map(|(node, result)| (node.to_owned(), result)));
     }
 
     #[test]
@@ -179,9 +164,6 @@ mod tests {
         check(&[408, 429, 502, 503, 504], PostFailure::Unavailable);
         check(&[400, 409, 413, 422], PostFailure::Refused);
         check(&[500], PostFailure::ServerError);
-        check(
-            &[301, 302, 307, 308, 401, 403, 404, 405, 410, 501, 505],
-            PostFailure::Rejected,
-        );
+        check(&[301, 302, 307, 308, 401, 403, 404, 405, 410, 501, 505], PostFailure::Rejected);
     }
 }

@@ -45,9 +45,7 @@ pub struct ViolaClient {
 
 impl fmt::Debug for ViolaClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ViolaClient")
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
+        f.debug_struct("ViolaClient").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
@@ -64,11 +62,7 @@ impl Delivery for ViolaClient {
 impl ViolaClient {
     /// A client that sends over `upstream` and reads a config's CA bundle from `secrets`.
     pub fn new(upstream: Arc<Upstream>, secrets: Arc<dyn SecretSource>, settings: ViolaSettings) -> Self {
-        Self {
-            upstream,
-            secrets,
-            settings,
-        }
+        Self { upstream, secrets, settings }
     }
 
     async fn post_batch(&self, config: &Config, nodes: &[Arc<NodeConfig>]) -> Result<PostAnswer, PostError> {
@@ -152,9 +146,5 @@ fn rejected(problem: impl fmt::Display) -> PostError {
 
 /// A POST that was not sent.
 fn failed(failure: PostFailure, problem: impl fmt::Display) -> PostError {
-    PostError {
-        failure,
-        message: format!("{SERVICE}: {OPERATION}: {problem}"),
-        retry_after: None,
-    }
+    PostError { failure, message: format!("{SERVICE}: {OPERATION}: {problem}"), retry_after: None }
 }

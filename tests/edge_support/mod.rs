@@ -32,11 +32,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(serve(listener, router, ServeLimits::default(), stop.clone()));
-        Self {
-            address,
-            stop,
-            task: Some(task),
-        }
+        Self { address, stop, task: Some(task) }
     }
 
     pub fn url(&self) -> String {
@@ -98,20 +94,14 @@ pub async fn request(address: SocketAddr, method: &str, path: &str, headers: &[(
 }
 
 fn parse(text: &str) -> Answer {
-    let (head, body) = text
-        .split_once("\r\n\r\n")
-        .unwrap_or_else(|| panic!("no head: {text:?}"));
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
     let mut lines = head.lines();
     let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
     let head = lines
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
         .collect();
-    Answer {
-        status,
-        head,
-        body: body.to_owned(),
-    }
+    Answer { status, head, body: body.to_owned() }
 }
 
 pub fn record(provider: &str, node: &str, vm: &str, interfaces: u8, updated_at: &str) -> Record {
@@ -133,18 +123,12 @@ pub fn record(provider: &str, node: &str, vm: &str, interfaces: u8, updated_at: 
 
 fn snapshot(records: impl IntoIterator<Item = Record>) -> Snapshot {
     let records = records.into_iter().map(|record| (record.key(), Arc::new(record)));
-    Snapshot {
-        records: records.collect(),
-        ..Snapshot::default()
-    }
+    Snapshot { records: records.collect(), ..Snapshot::default() }
 }
 
 /// Two providers, three nodes; one VM is known to both.
 pub fn inventory() -> Snapshot {
-    let (a, b) = (
-        "5d1f8a52-6a0e-4b53-9f0d-0f6f1f3f5a01",
-        "5d1f8a52-6a0e-4b53-9f0d-0f6f1f3f5a02",
-    );
+    let (a, b) = ("5d1f8a52-6a0e-4b53-9f0d-0f6f1f3f5a01", "5d1f8a52-6a0e-4b53-9f0d-0f6f1f3f5a02");
     let vm = |n: u8| format!("a3c1c0de-0000-4000-8000-{n:012}");
     snapshot([
         record(b, "manager01", &vm(1), 1, "2026-01-11T01:23:45Z"),

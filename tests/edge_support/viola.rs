@@ -30,10 +30,7 @@ pub fn config(endpoint: &str) -> Config {
             source: CredentialSource::Contrabass {
                 endpoint: "http://contrabass.invalid".to_owned(),
                 provider_id: "provider".to_owned(),
-                key: EncryptKeySource {
-                    secret: None,
-                    inline: None,
-                },
+                key: EncryptKeySource { secret: None, inline: None },
                 timeout: Duration::from_secs(30),
                 insecure_tls: false,
             },
@@ -108,10 +105,7 @@ fn certificate() -> (ServerConfig, String) {
         .unwrap();
     let config = ServerConfig::builder()
         .with_no_client_auth()
-        .with_single_cert(
-            vec![leaf.der().clone()],
-            PrivateKeyDer::Pkcs8(key.serialize_der().into()),
-        )
+        .with_single_cert(vec![leaf.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
         .unwrap();
     (config, ca.pem())
 }

@@ -28,10 +28,7 @@ pub struct Reply {
 impl Reply {
     /// The first header of this name.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The body as JSON.
@@ -42,13 +39,8 @@ impl Reply {
     /// The `id` of every entry of a list.
     pub fn ids(&self, list: &str) -> Vec<String> {
         let json = self.json();
-        let entries = json[list]
-            .as_array()
-            .unwrap_or_else(|| panic!("no list {list}: {json}"))
-            .iter();
-        entries
-            .map(|entry| entry["id"].as_str().unwrap_or_default().to_owned())
-            .collect()
+        let entries = json[list].as_array().unwrap_or_else(|| panic!("no list {list}: {json}")).iter();
+        entries.map(|entry| entry["id"].as_str().unwrap_or_default().to_owned()).collect()
     }
 }
 
@@ -64,10 +56,7 @@ impl Client {
         let host = url.trim_start_matches("http://").to_owned();
         let stream = TcpStream::connect(&host)?;
         stream.set_read_timeout(Some(DEADLINE))?;
-        Ok(Self {
-            host,
-            stream: BufReader::new(stream),
-        })
+        Ok(Self { host, stream: BufReader::new(stream) })
     }
 
     /// Sends one request and reads its answer.
@@ -83,10 +72,7 @@ impl Client {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         if !body.is_empty() {
-            text.push_str(&format!(
-                "Content-Type: application/json\r\nContent-Length: {}\r\n",
-                body.len()
-            ));
+            text.push_str(&format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()));
         }
         text.push_str("\r\n");
         text.push_str(body);
@@ -103,12 +89,7 @@ impl Client {
     }
 
     fn read(&mut self) -> std::io::Result<Reply> {
-        let status = self
-            .line()?
-            .split(' ')
-            .nth(1)
-            .and_then(|code| code.parse().ok())
-            .unwrap_or(0);
+        let status = self.line()?.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         let mut headers = Vec::new();
         loop {
             let line = self.line()?;
@@ -121,11 +102,7 @@ impl Client {
         let length = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body)?;
-        Ok(Reply {
-            status,
-            headers,
-            body: String::from_utf8_lossy(&body).into_owned(),
-        })
+        Ok(Reply { status, headers, body: String::from_utf8_lossy(&body).into_owned() })
     }
 }
 

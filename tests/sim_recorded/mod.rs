@@ -17,10 +17,7 @@ const USER: &str = "6cf15e27b3a5495cadc0954bdc485479";
 const USER_ALIAS: &str = "87a012b208d74a9f826a385f67822ad7";
 const ADMIN: &str = "6ff8d8ee9a4249ccb02b5a29526a7fef";
 const ADMIN_ALIAS: &str = "bbbc7de3402649e1aa6ea33bba0bbb2d";
-const CREDENTIALS: [&str; 2] = [
-    "37df48bc38ff42aabf821d2313f35413",
-    "fbb06393cc9a4c5983f050769b7ad536",
-];
+const CREDENTIALS: [&str; 2] = ["37df48bc38ff42aabf821d2313f35413", "fbb06393cc9a4c5983f050769b7ad536"];
 const PASSWORD: &str = "demo-password";
 
 /// One recorded exchange.
@@ -36,18 +33,10 @@ pub struct Recorded {
 
 /// Reads `tests/fixtures/openstack/{name}.http`.
 pub fn recorded(name: &str) -> Recorded {
-    let path = format!(
-        "{}/tests/fixtures/openstack/{name}.http",
-        env!("CARGO_MANIFEST_DIR")
-    );
+    let path = format!("{}/tests/fixtures/openstack/{name}.http", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let text = text
-        .replace(PROJECT_ALIAS, PROJECT)
-        .replace(USER_ALIAS, USER)
-        .replace(ADMIN_ALIAS, ADMIN);
-    let (request, reply) = text
-        .split_once("\nHTTP/1.1 ")
-        .unwrap_or_else(|| panic!("{path}: no answer"));
+    let text = text.replace(PROJECT_ALIAS, PROJECT).replace(USER_ALIAS, USER).replace(ADMIN_ALIAS, ADMIN);
+    let (request, reply) = text.split_once("\nHTTP/1.1 ").unwrap_or_else(|| panic!("{path}: no answer"));
     let (line, rest) = request.split_once('\n').unwrap_or((request, ""));
     let (headers, body) = head_and_body(rest);
     let mut words = line.split(' ');
@@ -61,11 +50,7 @@ pub fn recorded(name: &str) -> Recorded {
         headers,
         body,
         reply: Reply {
-            status: status
-                .split(' ')
-                .next()
-                .and_then(|code| code.parse().ok())
-                .unwrap_or(0),
+            status: status.split(' ').next().and_then(|code| code.parse().ok()).unwrap_or(0),
             headers: reply_headers
                 .into_iter()
                 .map(|(name, value)| (name.to_ascii_lowercase(), value))
@@ -86,9 +71,7 @@ fn service_of(name: &str) -> Service {
 fn head_and_body(text: &str) -> (Vec<(String, String)>, String) {
     let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
     let lines = head.lines().filter_map(|line| line.split_once(':'));
-    let headers = lines
-        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-        .collect();
+    let headers = lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
     (headers, body.trim().to_owned())
 }
 
@@ -109,19 +92,11 @@ impl Bed {
         add_ports(&cloud);
         let secrets = CREDENTIALS.map(|id| {
             cloud.set_next_id(id);
-            let name = if id.starts_with("fbb") {
-                "probe-dce3c5b0"
-            } else {
-                "probe-1796074135119440485"
-            };
+            let name = if id.starts_with("fbb") { "probe-dce3c5b0" } else { "probe-1796074135119440485" };
             (id, cloud.add_app_credential(&user, PROJECT, name).secret)
         });
         let tokens = tokens(&cloud);
-        Self {
-            cloud,
-            tokens,
-            secrets: secrets.into(),
-        }
+        Self { cloud, tokens, secrets: secrets.into() }
     }
 
     /// Sends the recorded request and compares the answers.
@@ -138,18 +113,13 @@ impl Bed {
 
     /// The tenant's list of ports with this query.
     pub fn get_ports(&self, query: &str) -> std::io::Result<Reply> {
-        get(
-            &self.cloud.url(Service::Neutron),
-            &format!("/v2.0/ports?{query}"),
-            &self.tokens["tenant"],
-        )
+        get(&self.cloud.url(Service::Neutron), &format!("/v2.0/ports?{query}"), &self.tokens["tenant"])
     }
 
     /// As [`Bed::check`], for a recording whose long list of filters was left out.
     pub fn check_long(&self, name: &str, filters: usize) {
-        let ids: Vec<String> = (0..filters)
-            .map(|n| format!("device_id=00000000-0000-4000-8000-{n:012}"))
-            .collect();
+        let ids: Vec<String> =
+            (0..filters).map(|n| format!("device_id=00000000-0000-4000-8000-{n:012}")).collect();
         let reply = self.get_ports(&ids.join("&")).unwrap();
         self.compare(&recorded(name), &reply);
     }
@@ -162,18 +132,11 @@ impl Bed {
             .filter(|(name, _)| !own.contains(&name.to_ascii_lowercase().as_str()))
             .map(|(name, value)| (name.as_str(), self.token(value)))
             .collect();
-        let headers: Vec<(&str, &str)> = headers
-            .iter()
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
-        let secret = self
-            .secrets
-            .iter()
-            .find(|(id, _)| recorded.body.contains(**id))
-            .map(|(_, secret)| secret);
-        let body = recorded
-            .body
-            .replace("<secret>", secret.map_or("", String::as_str));
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let secret =
+            self.secrets.iter().find(|(id, _)| recorded.body.contains(**id)).map(|(_, secret)| secret);
+        let body = recorded.body.replace("<secret>", secret.map_or("", String::as_str));
         let url = self.cloud.url(recorded.service);
         request(&url, &recorded.method, &recorded.target, &headers, &body)
             .unwrap_or_else(|error| panic!("{}: {error}", recorded.name))
@@ -181,11 +144,7 @@ impl Bed {
 
     fn token(&self, value: &str) -> String {
         match value.strip_prefix('<').and_then(|value| value.strip_suffix('>')) {
-            Some(holder) => self
-                .tokens
-                .get(holder)
-                .cloned()
-                .unwrap_or_else(|| "gAAAAAnonsense".into()),
+            Some(holder) => self.tokens.get(holder).cloned().unwrap_or_else(|| "gAAAAAnonsense".into()),
             None => value.to_owned(),
         }
     }
@@ -201,23 +160,14 @@ impl Bed {
         let name = &recorded.name;
         let expected = &recorded.reply;
         assert_eq!(reply.status, expected.status, "{name}: status; {}", reply.body);
-        for header in [
-            "content-type",
-            "www-authenticate",
-            "location",
-            "vary",
-            "openstack-api-version",
-            "cache-control",
-        ] {
+        for header in
+            ["content-type", "www-authenticate", "location", "vary", "openstack-api-version", "cache-control"]
+        {
             let wanted = expected.header(header).map(|value| self.localised(value));
             assert_eq!(reply.header(header), wanted.as_deref(), "{name}: {header}");
         }
         let subject = expected.header("x-subject-token").is_some();
-        assert_eq!(
-            reply.header("x-subject-token").is_some(),
-            subject,
-            "{name}: x-subject-token"
-        );
+        assert_eq!(reply.header("x-subject-token").is_some(), subject, "{name}: x-subject-token");
         match serde_json::from_str::<Value>(&self.localised(&expected.body)) {
             Ok(wanted) => same(name, "", &wanted, &reply.json()),
             Err(_) => {
@@ -271,9 +221,7 @@ fn same(name: &str, path: &str, wanted: &Value, got: &Value) {
         (Value::Object(wanted), Value::Object(got)) => {
             let keys = |map: &serde_json::Map<String, Value>| map.keys().cloned().collect::<Vec<_>>();
             assert_eq!(sorted(keys(got)), sorted(keys(wanted)), "{name}: keys at {path}");
-            wanted
-                .iter()
-                .for_each(|(key, value)| same(name, &format!("{path}.{key}"), value, &got[key]));
+            wanted.iter().for_each(|(key, value)| same(name, &format!("{path}.{key}"), value, &got[key]));
         }
         (Value::Array(wanted), Value::Array(got)) => {
             assert_eq!(got.len(), wanted.len(), "{name}: length at {path}: {got:?}");
@@ -300,9 +248,7 @@ fn is_exact(path: &str) -> bool {
 /// Keystone's dumps of its JSON schema are not imitated beyond their first line.
 fn assert_message(name: &str, path: &str, wanted: &Value, got: &Value) {
     let first_line = |value: &Value| value.as_str().map(|text| text.lines().next().map(str::to_owned));
-    let is_schema = wanted
-        .as_str()
-        .is_some_and(|text| text.contains("Failed validating"));
+    let is_schema = wanted.as_str().is_some_and(|text| text.contains("Failed validating"));
     if is_schema {
         assert_eq!(first_line(got), first_line(wanted), "{name}: {path}");
     } else {
@@ -328,11 +274,7 @@ fn kind(value: &Value) -> &'static str {
 
 /// The tenant's user id.
 fn add_accounts(cloud: &SimCloud) -> String {
-    for (id, name) in [
-        (PROJECT, "tenant-a"),
-        (OTHER_PROJECT, "tenant-b"),
-        (ADMIN_PROJECT, "admin"),
-    ] {
+    for (id, name) in [(PROJECT, "tenant-a"), (OTHER_PROJECT, "tenant-b"), (ADMIN_PROJECT, "admin")] {
         cloud.set_next_id(id);
         cloud.add_project(name);
     }
@@ -344,9 +286,7 @@ fn add_accounts(cloud: &SimCloud) -> String {
     cloud.grant(&other, OTHER_PROJECT, "member");
     cloud.set_next_id(ADMIN);
     let admin = cloud.add_user("admin", PASSWORD);
-    ["admin", "manager", "member", "reader"]
-        .iter()
-        .for_each(|role| cloud.grant(&admin, ADMIN_PROJECT, role));
+    ["admin", "manager", "member", "reader"].iter().for_each(|role| cloud.grant(&admin, ADMIN_PROJECT, role));
     user
 }
 
@@ -354,25 +294,10 @@ fn add_topology(cloud: &SimCloud) {
     for (project, name, id, mtu) in [
         (PROJECT, "net-0", "246a4759-38b3-484e-a190-100865b7a738", 1500),
         (PROJECT, "net-1", "b895dcd7-6298-4b95-bdbb-cf6fe714ec53", 9000),
-        (
-            PROJECT,
-            "Probe-Net-ÄÖ-日本",
-            "41e6b428-6a42-4ad7-8a24-3e19e379351f",
-            1280,
-        ),
+        (PROJECT, "Probe-Net-ÄÖ-日本", "41e6b428-6a42-4ad7-8a24-3e19e379351f", 1280),
         (PROJECT, "no-subnet", "7e6cf3cf-501f-462c-a80f-d3256680139e", 1500),
-        (
-            OTHER_PROJECT,
-            "b-net-0",
-            "5f2b997f-5dc7-4d64-8eec-c27a62199cba",
-            1500,
-        ),
-        (
-            OTHER_PROJECT,
-            "b-net-1",
-            "bd158cc0-8ca1-4471-a981-28b1e4554c09",
-            9000,
-        ),
+        (OTHER_PROJECT, "b-net-0", "5f2b997f-5dc7-4d64-8eec-c27a62199cba", 1500),
+        (OTHER_PROJECT, "b-net-1", "bd158cc0-8ca1-4471-a981-28b1e4554c09", 9000),
     ] {
         cloud.set_next_id(id);
         cloud.add_network(project, name, mtu);
@@ -467,16 +392,6 @@ fn log_in(cloud: &SimCloud, user: &str, scope: Option<Value>) -> String {
         auth["scope"] = scope;
     }
     let body = json!({"auth": auth}).to_string();
-    let reply = request(
-        &cloud.url(Service::Keystone),
-        "POST",
-        "/v3/auth/tokens",
-        &[],
-        &body,
-    )
-    .unwrap();
-    reply
-        .header("x-subject-token")
-        .unwrap_or_else(|| panic!("{}", reply.body))
-        .to_owned()
+    let reply = request(&cloud.url(Service::Keystone), "POST", "/v3/auth/tokens", &[], &body).unwrap();
+    reply.header("x-subject-token").unwrap_or_else(|| panic!("{}", reply.body)).to_owned()
 }

@@ -26,14 +26,7 @@ impl Story {
         let network = cloud.add_network(&project, "net", 1450);
         let subnet = cloud.add_subnet(&network, "sub", "10.0.0.0/24");
         let server = cloud.add_server(&project, "Node-1", &[]);
-        Self {
-            cloud,
-            project,
-            network,
-            subnet,
-            server,
-            user,
-        }
+        Self { cloud, project, network, subnet, server, user }
     }
 
     pub fn with_ports(count: usize) -> Self {
@@ -43,11 +36,7 @@ impl Story {
     }
 
     pub fn add_port(&self) -> String {
-        self.cloud.add_port(
-            PortSpec::new(&self.network)
-                .server(&self.server)
-                .subnet(&self.subnet),
-        )
+        self.cloud.add_port(PortSpec::new(&self.network).server(&self.server).subnet(&self.subnet))
     }
 
     pub fn neutron(&self) -> String {
@@ -58,14 +47,8 @@ impl Story {
         let user = json!({"name": "u", "domain": {"name": "default"}, "password": "pw"});
         let identity = json!({"methods": ["password"], "password": {"user": user}});
         let body = json!({"auth": {"identity": identity, "scope": {"project": {"id": self.project}}}});
-        request(
-            &self.cloud.url(Service::Keystone),
-            "POST",
-            "/v3/auth/tokens",
-            &[],
-            &body.to_string(),
-        )
-        .unwrap()
+        request(&self.cloud.url(Service::Keystone), "POST", "/v3/auth/tokens", &[], &body.to_string())
+            .unwrap()
     }
 
     pub fn token(&self) -> String {

@@ -131,10 +131,7 @@ impl Progress {
 
     /// Those the round left out, and those the receiver refused.
     fn all_skipped(&self) -> BTreeMap<VmId, (SkipReason, String)> {
-        let mut skipped = self
-            .round
-            .as_ref()
-            .map_or_else(BTreeMap::new, |round| round.skipped.clone());
+        let mut skipped = self.round.as_ref().map_or_else(BTreeMap::new, |round| round.skipped.clone());
         for (node, vm, words) in &self.delivery.refused {
             let message = format!("node {node} was refused: {words}");
             skipped.insert(vm.clone(), (SkipReason::NodeRejected, message));
@@ -197,22 +194,15 @@ fn none_left(config: &Config, skipped: &BTreeMap<VmId, (SkipReason, String)>) ->
         counts.entry(*reason).or_insert((0, message)).0 += 1;
     }
     // Of equally common reasons the first in their order: stable text.
-    let (reason, (count, message)) = counts
-        .iter()
-        .max_by_key(|(reason, (n, _))| (*n, std::cmp::Reverse(**reason)))?;
+    let (reason, (count, message)) =
+        counts.iter().max_by_key(|(reason, (n, _))| (*n, std::cmp::Reverse(**reason)))?;
     let all_for = |wanted| counts.len() == 1 && *reason == wanted;
     let ready = match () {
         () if all_for(SkipReason::NodeNameUnknown) => Reason::NovaError,
         () if all_for(SkipReason::NotDecided) => Reason::InternalError,
         () => Reason::AllSkipped,
     };
-    Some((
-        ready,
-        format!(
-            "all VMs are skipped, {count} of {} as {reason}: {message}",
-            config.vms.len()
-        ),
-    ))
+    Some((ready, format!("all VMs are skipped, {count} of {} as {reason}: {message}", config.vms.len())))
 }
 
 fn degraded(reason: Reason, has_skipped: bool) -> Degraded {
@@ -226,11 +216,7 @@ fn degraded(reason: Reason, has_skipped: bool) -> Degraded {
 fn listed(skipped: &BTreeMap<VmId, (SkipReason, String)>) -> Vec<SkippedVm> {
     let skipped = skipped.iter().take(MAX_LISTED);
     skipped
-        .map(|(vm, (reason, message))| SkippedVm {
-            vm: vm.clone(),
-            reason: *reason,
-            message: cut(message),
-        })
+        .map(|(vm, (reason, message))| SkippedVm { vm: vm.clone(), reason: *reason, message: cut(message) })
         .collect()
 }
 
@@ -243,10 +229,8 @@ fn count_verdicts(vms: &[VmReport]) -> BTreeMap<Verdict, u32> {
 }
 
 fn with_skips(vms: &[VmReport], skipped: &BTreeMap<VmId, (SkipReason, String)>) -> Vec<VmReport> {
-    let with_skip = |vm: &VmReport| VmReport {
-        skipped: skipped.get(&vm.vm).map(|(reason, _)| *reason),
-        ..vm.clone()
-    };
+    let with_skip =
+        |vm: &VmReport| VmReport { skipped: skipped.get(&vm.vm).map(|(reason, _)| *reason), ..vm.clone() };
     vms.iter().map(with_skip).collect()
 }
 
@@ -264,12 +248,7 @@ pub fn cut(message: &str) -> String {
 
 /// The state of an object that cannot be used as it is.
 pub fn invalid(invalid: &InvalidConfig) -> ConfigStatus {
-    at_rest(
-        invalid.id.clone(),
-        invalid.generation,
-        invalid.reason,
-        &invalid.message,
-    )
+    at_rest(invalid.id.clone(), invalid.generation, invalid.reason, &invalid.message)
 }
 
 /// The state of a config whose actors gave up for now.

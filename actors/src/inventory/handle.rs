@@ -64,10 +64,7 @@ impl InventoryHandle {
 
     /// A VM's record at a delivery target.
     pub fn record_of_vm(&self, provider: &ProviderId, vm: &VmId) -> Option<Arc<Record>> {
-        self.0
-            .by_vm
-            .get(&(provider.clone(), vm.clone()))
-            .map(|record| Arc::clone(&record))
+        self.0.by_vm.get(&(provider.clone(), vm.clone())).map(|record| Arc::clone(&record))
     }
 
     /// What is kept of a config, persisted or not.
@@ -128,10 +125,7 @@ impl InventoryHandle {
             std::mem::replace(&mut *published, Arc::clone(snapshot))
         };
         for (key, record) in &snapshot.records {
-            let is_known = before
-                .records
-                .get(key)
-                .is_some_and(|old| Arc::ptr_eq(old, record));
+            let is_known = before.records.get(key).is_some_and(|old| Arc::ptr_eq(old, record));
             if !is_known {
                 let by_vm = (record.provider_id.clone(), record.instance_id.clone());
                 self.0.by_vm.insert(by_vm, Arc::clone(record));
@@ -141,9 +135,7 @@ impl InventoryHandle {
             let same_vm = |record: &Arc<Record>| record.instance_id == old.instance_id;
             if !snapshot.records.get(key).is_some_and(same_vm) {
                 let by_vm = (old.provider_id.clone(), old.instance_id.clone());
-                self.0
-                    .by_vm
-                    .remove_if(&by_vm, |_, record| Arc::ptr_eq(record, old));
+                self.0.by_vm.remove_if(&by_vm, |_, record| Arc::ptr_eq(record, old));
             }
         }
     }

@@ -71,13 +71,9 @@ where
     }
 
     fn new_slot(&self, key: &K) -> ChildSlot<M> {
-        let spec = ChildSpec::new(self.kind, key.to_string())
-            .policy(self.policy)
-            .seed(self.seed);
+        let spec = ChildSpec::new(self.kind, key.to_string()).policy(self.policy).seed(self.seed);
         let (on_due, owned_key) = (Arc::clone(&self.on_due), key.clone());
-        ChildSlot::new(spec, &self.parent, move |ticket| {
-            on_due(owned_key.clone(), ticket)
-        })
+        ChildSlot::new(spec, &self.parent, move |ticket| on_due(owned_key.clone(), ticket))
     }
 
     /// Takes an event of the parent's `handle_supervisor_evt`. `None` if it is not the end of one of these

@@ -40,12 +40,7 @@ pub struct ChildSpec {
 impl ChildSpec {
     /// A child with the default policy and seed 0.
     pub fn new(kind: &'static str, name: impl AsRef<str>) -> Self {
-        Self {
-            kind,
-            name: Arc::from(name.as_ref()),
-            policy: RestartPolicy::default(),
-            seed: 0,
-        }
+        Self { kind, name: Arc::from(name.as_ref()), policy: RestartPolicy::default(), seed: 0 }
     }
 
     /// The same with another policy.
@@ -119,10 +114,7 @@ impl<M: Message> ChildSlot<M> {
         let refusal = match spawning.await {
             Ok(Ok((child, _))) => {
                 #[cfg(feature = "test-util")]
-                self.entry
-                    .tree()
-                    .probe()
-                    .started(self.spec.kind, &self.spec.name, child.get_cell());
+                self.entry.tree().probe().started(self.spec.kind, &self.spec.name, child.get_cell());
                 self.entry.started();
                 self.restarts = restart::on_start(self.restarts.clone(), now());
                 self.state = State::Running(child.clone());
@@ -154,17 +146,12 @@ impl<M: Message> ChildSlot<M> {
 
     /// Sends to the child. False, and the message is gone, if it is down.
     pub fn cast(&self, message: M) -> bool {
-        self.actor()
-            .is_some_and(|child| child.send_message(message).is_ok())
+        self.actor().is_some_and(|child| child.send_message(message).is_ok())
     }
 
     /// The child, if it runs.
     pub fn actor(&self) -> Option<&ActorRef<M>> {
-        if let State::Running(child) = &self.state {
-            Some(child)
-        } else {
-            None
-        }
+        if let State::Running(child) = &self.state { Some(child) } else { None }
     }
 
     /// Tells the child to stop, or drops its restart. It is not started again by itself; its exit, if it
@@ -251,14 +238,7 @@ impl<M: Message> ChildSlot<M> {
             self.failed(cause, &error)
         };
         let name = self.spec.name.to_string();
-        ChildExit {
-            kind: self.spec.kind,
-            name,
-            generation: self.generation,
-            cause,
-            error,
-            outcome,
-        }
+        ChildExit { kind: self.spec.kind, name, generation: self.generation, cause, error, outcome }
     }
 
     fn failed(&mut self, cause: ExitCause, error: &str) -> Outcome {

@@ -25,17 +25,10 @@ impl Ledger {
     pub(super) fn add(&mut self, event: Event, holds_back_posts: bool) -> u64 {
         // A newer state of the DOWN ports makes an older one worthless.
         if matches!(event, Event::DownPorts { .. }) {
-            self.open
-                .retain(|_, entry| !matches!(entry.event, Event::DownPorts { .. }));
+            self.open.retain(|_, entry| !matches!(entry.event, Event::DownPorts { .. }));
         }
         self.next += 1;
-        self.open.insert(
-            self.next,
-            Entry {
-                event,
-                holds_back_posts,
-            },
-        );
+        self.open.insert(self.next, Entry { event, holds_back_posts });
         self.next
     }
 

@@ -149,11 +149,7 @@ impl ParentState {
         let nodes = &mut self.nodes;
         let started = self.one.start(|node| {
             nodes.push(node.clone());
-            let args = ChildState {
-                node,
-                log,
-                post_stop_takes: settings.post_stop_takes,
-            };
+            let args = ChildState { node, log, post_stop_takes: settings.post_stop_takes };
             Child::spawn_linked(None, Child, args, me.get_cell())
         });
         match started.await {
@@ -165,11 +161,7 @@ impl ParentState {
     async fn start_many(&mut self, me: &ActorRef<ParentMsg>, key: String) -> Result<(), ActorProcessingErr> {
         let Shared { log, settings, .. } = self.args.shared.clone();
         let started = self.many.start(&key, |node| {
-            let args = ChildState {
-                node,
-                log,
-                post_stop_takes: settings.post_stop_takes,
-            };
+            let args = ChildState { node, log, post_stop_takes: settings.post_stop_takes };
             Child::spawn_linked(None, Child, args, me.get_cell())
         });
         match started.await {
@@ -273,15 +265,9 @@ impl Actor for Parent {
         _me: ActorRef<ParentMsg>,
         state: &mut ParentState,
     ) -> Result<(), ActorProcessingErr> {
-        let groups = vec![
-            state.many.expect_stop_all(),
-            state.one.expect_stop().into_iter().collect(),
-        ];
+        let groups = vec![state.many.expect_stop_all(), state.one.expect_stop().into_iter().collect()];
         let stopped = stop_children_in_order(groups, state.args.shared.settings.shutdown).await;
-        state.args.shared.log.add(format!(
-            "parent stopped {} killed {}",
-            stopped.gracefully, stopped.killed
-        ));
+        state.args.shared.log.add(format!("parent stopped {} killed {}", stopped.gracefully, stopped.killed));
         Ok(())
     }
 }

@@ -2,11 +2,7 @@
 //!
 //! Every test owns its world, which fails if an actor is left running.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on says so"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on says so")]
 
 mod actors;
 mod nesting;

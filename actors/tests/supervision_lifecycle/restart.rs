@@ -32,38 +32,21 @@ async fn expect_one_restart(world: World, cause: ExitCause, text: &str) {
     let exit = world.last_exit();
     assert_eq!((exit.cause, exit.error.as_str()), (cause, text));
     assert_eq!((exit.outcome, exit.generation), (Outcome::RestartIn(SECOND), 1));
-    assert!(
-        !world.look(|state| state.one.cast(ChildMsg::Phase("deaf"))).await,
-        "the child is down"
-    );
+    assert!(!world.look(|state| state.one.cast(ChildMsg::Phase("deaf"))).await, "the child is down");
     let node = world.node("one").unwrap();
-    assert_eq!(
-        (node.phase.as_str(), node.last_error.as_deref()),
-        ("restarting", Some(text))
-    );
+    assert_eq!((node.phase.as_str(), node.last_error.as_deref()), ("restarting", Some(text)));
 
     tokio::time::sleep(SECOND - Duration::from_millis(100)).await;
     assert_eq!(world.phase("one"), "restarting");
     tokio::time::sleep(Duration::from_millis(200)).await;
     let node = world.node("one").unwrap();
     assert_eq!((node.phase.as_str(), node.restarts), ("running", 1));
-    assert_eq!(
-        node.last_error.as_deref(),
-        Some(text),
-        "the last error stays readable"
-    );
+    assert_eq!(node.last_error.as_deref(), Some(text), "the last error stays readable");
     assert_eq!(world.generation().await, 2);
-    assert!(
-        world
-            .look(|state| state.one.cast(ChildMsg::Phase("working")))
-            .await
-    );
+    assert!(world.look(|state| state.one.cast(ChildMsg::Phase("working"))).await);
     settle().await;
     assert_eq!(world.phase("one"), "working");
-    assert_eq!(
-        world.tree.restarts().into_iter().collect::<Vec<_>>(),
-        [(("child", cause), 1)]
-    );
+    assert_eq!(world.tree.restarts().into_iter().collect::<Vec<_>>(), [(("child", cause), 1)]);
     assert_eq!(world.tree.restarts_by("child", cause), 1);
     world.end().await;
 }
@@ -117,10 +100,7 @@ async fn a_start_that_hangs_is_refused_and_leaves_nothing_behind() {
     Failure::Panic.hit(&world.child().await.unwrap());
     tokio::time::sleep(10 * SECOND).await;
     let exit = world.last_exit();
-    assert_eq!(
-        (exit.cause, exit.error.as_str()),
-        (ExitCause::StartRefused, "did not start within 5s")
-    );
+    assert_eq!((exit.cause, exit.error.as_str()), (ExitCause::StartRefused, "did not start within 5s"));
     assert_eq!(world.generation().await, 3);
     assert_eq!(world.phase("one"), "running");
     world.end().await;
@@ -130,11 +110,7 @@ async fn a_start_that_hangs_is_refused_and_leaves_nothing_behind() {
 
 /// One restart a second after another until the slot gives up; then nothing more.
 async fn expect_gave_up(world: World, cause: ExitCause) {
-    let outcomes: Vec<_> = world
-        .exits()
-        .iter()
-        .map(|exit| (exit.cause, exit.outcome))
-        .collect();
+    let outcomes: Vec<_> = world.exits().iter().map(|exit| (exit.cause, exit.outcome)).collect();
     let expected = [
         (cause, Outcome::RestartIn(SECOND)),
         (cause, Outcome::RestartIn(2 * SECOND)),
@@ -147,11 +123,7 @@ async fn expect_gave_up(world: World, cause: ExitCause) {
     assert_eq!(world.phase("one"), "gave-up");
     assert_eq!(world.generation().await, 4);
     assert_eq!(world.node("one").unwrap().restarts, 3);
-    assert!(
-        world
-            .look(|state| state.one.has_given_up() && state.one.escalations() == 1)
-            .await
-    );
+    assert!(world.look(|state| state.one.has_given_up() && state.one.escalations() == 1).await);
     world.end().await;
 }
 
@@ -193,10 +165,7 @@ async fn a_child_that_never_starts_goes_to_its_parent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_parent_may_try_again_later_with_the_full_intensity() {
-    let settings = Settings {
-        on_gave_up: OnGaveUp::RetryAfter(500 * SECOND),
-        ..Settings::default()
-    };
+    let settings = Settings { on_gave_up: OnGaveUp::RetryAfter(500 * SECOND), ..Settings::default() };
     let world = World::with_faults(settings, refuse_starts(refusal(), |start| start <= 4)).await;
     tokio::time::sleep(100 * SECOND).await;
     assert_eq!(world.last_exit().outcome, Outcome::GaveUp);
@@ -215,10 +184,7 @@ async fn a_parent_may_try_again_later_with_the_full_intensity() {
 #[tokio::test(start_paused = true)]
 async fn a_calm_life_makes_the_next_restart_quick_again() {
     let world = World::with(Settings {
-        policy: RestartPolicy {
-            calm: 60 * SECOND,
-            ..policy()
-        },
+        policy: RestartPolicy { calm: 60 * SECOND, ..policy() },
         ..Settings::default()
     })
     .await;
@@ -276,24 +242,15 @@ async fn the_words_of_an_earlier_generation_are_ignored() {
 
 #[tokio::test(start_paused = true)]
 async fn children_do_not_restart_in_step_but_the_same_seed_gives_the_same_delays() {
-    let backoff = BackoffPolicy {
-        jitter: 0.1,
-        ..policy().backoff
-    };
-    let settings = Settings {
-        policy: RestartPolicy { backoff, ..policy() },
-        seed: 7,
-        ..Settings::default()
-    };
+    let backoff = BackoffPolicy { jitter: 0.1, ..policy().backoff };
+    let settings = Settings { policy: RestartPolicy { backoff, ..policy() }, seed: 7, ..Settings::default() };
     let mut runs = Vec::new();
     for _ in 0..2 {
         let world = World::with(settings.clone()).await;
         world.start_many(&["a", "b"]).await;
         let mut delays = Vec::new();
         for key in ["a", "b"] {
-            world
-                .look(move |state| state.many.cast(&key.to_owned(), ChildMsg::Panic))
-                .await;
+            world.look(move |state| state.many.cast(&key.to_owned(), ChildMsg::Panic)).await;
             settle().await;
             delays.push(world.last_exit().outcome);
         }

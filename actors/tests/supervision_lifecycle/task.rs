@@ -120,10 +120,7 @@ async fn a_task_that_panics_reports_it() {
     let work = async { if slot_is_cursed() { panic!("cursed") } else { 1 } };
     let ticket = slot.start(&world.actor, work, Collected::Result);
     settle().await;
-    assert_eq!(
-        world.results(),
-        [(ticket, Err(TaskPanicked("cursed".to_owned())))]
-    );
+    assert_eq!(world.results(), [(ticket, Err(TaskPanicked("cursed".to_owned())))]);
     world.actor.stop(None);
 }
 
@@ -136,9 +133,7 @@ async fn a_timer_sends_its_message_to_the_actor() {
     let (mut world, mut timer) = (World::new().await, TimerSlot::new());
     timer.arm(SECOND, &world.actor, Collected::Timer);
     tokio::time::sleep(2 * SECOND).await;
-    let Ok(Collected::Timer(ticket)) = world.collected.try_recv() else {
-        panic!("no message of the timer")
-    };
+    let Ok(Collected::Timer(ticket)) = world.collected.try_recv() else { panic!("no message of the timer") };
     assert!(timer.accept(ticket));
     world.actor.stop(None);
 }

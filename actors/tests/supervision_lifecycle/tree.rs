@@ -11,11 +11,7 @@ fn entry(parent: &Node, kind: &'static str, name: &str) -> ChildSlot<ChildMsg> {
 }
 
 fn names(tree: &Tree) -> Vec<String> {
-    tree.snapshot()
-        .children
-        .iter()
-        .map(|node| format!("{}/{}", node.kind, node.name))
-        .collect()
+    tree.snapshot().children.iter().map(|node| format!("{}/{}", node.kind, node.name)).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,10 +41,7 @@ async fn an_actor_says_its_phase_and_last_error_itself() {
     node.set_phase("backing off");
     node.set_last_error(Some("keystone: 401".to_owned()));
     let shown = world.node("one").unwrap();
-    assert_eq!(
-        (shown.phase.as_str(), shown.last_error.as_deref()),
-        ("backing off", Some("keystone: 401"))
-    );
+    assert_eq!((shown.phase.as_str(), shown.last_error.as_deref()), ("backing off", Some("keystone: 401")));
     node.set_last_error(None);
     assert_eq!(world.node("one").unwrap().last_error, None);
     world.end().await;
@@ -100,9 +93,8 @@ async fn readers_and_writers_do_not_block_each_other_for_good() {
             let root = tree.root();
             tokio::task::spawn_blocking(move || {
                 for round in 0..200 {
-                    let slots: Vec<_> = (0..10)
-                        .map(|n| entry(&root, "port", &format!("{writer}-{round}-{n}")))
-                        .collect();
+                    let slots: Vec<_> =
+                        (0..10).map(|n| entry(&root, "port", &format!("{writer}-{round}-{n}"))).collect();
                     root.set_phase(format!("{round}"));
                     drop(slots);
                 }

@@ -18,10 +18,7 @@ pub const SECOND: Duration = Duration::from_secs(1);
 /// Restarts after 1, 2, 4 … seconds, exactly; at most three in 100 seconds.
 pub fn policy() -> RestartPolicy {
     RestartPolicy {
-        backoff: BackoffPolicy {
-            jitter: 0.0,
-            ..BackoffPolicy::doubling(SECOND, 60 * SECOND)
-        },
+        backoff: BackoffPolicy { jitter: 0.0, ..BackoffPolicy::doubling(SECOND, 60 * SECOND) },
         max_restarts: 3,
         window: 100 * SECOND,
         calm: 1000 * SECOND,
@@ -68,15 +65,8 @@ impl World {
         faults: impl Fn(&str, &str, Hook) -> Option<Fault> + Send + Sync + 'static,
     ) -> Self {
         let tree = Tree::with_faults("outer", "o", Arc::new(faults));
-        let shared = Shared {
-            settings,
-            log: Log::default(),
-            exits: Arc::default(),
-            parent: Arc::default(),
-        };
-        let (outer, _) = Outer::spawn(None, Outer, (tree.root(), shared.clone()))
-            .await
-            .unwrap();
+        let shared = Shared { settings, log: Log::default(), exits: Arc::default(), parent: Arc::default() };
+        let (outer, _) = Outer::spawn(None, Outer, (tree.root(), shared.clone())).await.unwrap();
         settle().await;
         Self { tree, outer, shared }
     }
@@ -133,11 +123,7 @@ impl World {
     }
 
     pub fn parent_node(&self) -> TreeNode {
-        self.tree
-            .snapshot()
-            .child("parent", "p")
-            .cloned()
-            .expect("the parent is in the tree")
+        self.tree.snapshot().child("parent", "p").cloned().expect("the parent is in the tree")
     }
 
     pub fn node(&self, name: &str) -> Option<TreeNode> {
@@ -145,8 +131,7 @@ impl World {
     }
 
     pub fn phase(&self, name: &str) -> String {
-        self.node(name)
-            .map_or_else(|| "absent".to_owned(), |node| node.phase)
+        self.node(name).map_or_else(|| "absent".to_owned(), |node| node.phase)
     }
 }
 

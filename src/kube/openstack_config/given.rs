@@ -92,11 +92,7 @@ mod tests {
     #[test]
     fn what_stands_there_decodes_without_failing() {
         let check = |text: &str, expect: Given<String>| {
-            assert_eq!(
-                serde_json::from_str::<Given<String>>(text).unwrap(),
-                expect,
-                "{text}"
-            );
+            assert_eq!(serde_json::from_str::<Given<String>>(text).unwrap(), expect, "{text}");
         };
         check("null", Given::Missing);
         check("\"\"", Given::Is(String::new()));

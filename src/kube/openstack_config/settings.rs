@@ -25,11 +25,7 @@ pub struct Settings {
     #[schemars(length(max = 64), regex(pattern = DURATION))]
     pub contrabass_timeout: Given<String>,
     /// Do not verify Contrabass' certificate.
-    #[serde(
-        rename = "contrabassInsecureTLS",
-        default,
-        skip_serializing_if = "Given::is_missing"
-    )]
+    #[serde(rename = "contrabassInsecureTLS", default, skip_serializing_if = "Given::is_missing")]
     pub contrabass_insecure_tls: Given<bool>,
     /// Base URL of the Viola API. Not set: the operator's.
     #[serde(default, skip_serializing_if = "Given::is_missing")]
@@ -40,11 +36,7 @@ pub struct Settings {
     #[schemars(length(max = 64), regex(pattern = DURATION))]
     pub openstack_timeout: Given<String>,
     /// Do not verify the certificates of Keystone, Neutron and Nova.
-    #[serde(
-        rename = "openstackInsecureTLS",
-        default,
-        skip_serializing_if = "Given::is_missing"
-    )]
+    #[serde(rename = "openstackInsecureTLS", default, skip_serializing_if = "Given::is_missing")]
     pub openstack_insecure_tls: Given<bool>,
     /// Neutron's URL instead of the catalog's, with or without a trailing `/` or version.
     #[serde(default, skip_serializing_if = "Given::is_missing")]

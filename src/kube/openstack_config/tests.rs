@@ -16,10 +16,7 @@ fn the_crd_in_the_chart_is_the_generated_one() {
         std::fs::write(&path, &generated).unwrap();
     }
     let checked_in = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        checked_in == generated,
-        "{GOLDEN} is stale: run this test with UPDATE_GOLDEN=1"
-    );
+    assert!(checked_in == generated, "{GOLDEN} is stale: run this test with UPDATE_GOLDEN=1");
 }
 
 /// Every schema below `schema`, with its path.
@@ -56,11 +53,7 @@ fn every_field_has_a_type_and_a_description_and_none_a_default() {
 fn every_list_says_how_it_is_merged() {
     for (path, schema) in all_schemas() {
         if schema["type"] == "array" {
-            let expect = if path == ".status.conditions" {
-                "map"
-            } else {
-                "atomic"
-            };
+            let expect = if path == ".status.conditions" { "map" } else { "atomic" };
             assert_eq!(schema["x-kubernetes-list-type"], expect, "{path}");
         }
     }

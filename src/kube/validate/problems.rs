@@ -38,10 +38,7 @@ impl Problems {
 
     pub(super) fn unsupported(&mut self, field: &str) {
         self.is_other_version = true;
-        self.add(
-            field,
-            "is not supported by this version of the operator; remove it",
-        );
+        self.add(field, "is not supported by this version of the operator; remove it");
     }
 
     pub(super) fn subnet_required(&mut self) {
@@ -115,11 +112,7 @@ impl Problems {
         for (index, entry) in given.as_ref().into_iter().flatten().enumerate() {
             let entry_field = format!("{field}[{index}]");
             let text = own.text(&entry_field, entry);
-            if let Some(what) = text
-                .as_deref()
-                .and_then(problem)
-                .filter(|_| !own.concern(&entry_field))
-            {
+            if let Some(what) = text.as_deref().and_then(problem).filter(|_| !own.concern(&entry_field)) {
                 own.add(&entry_field, what);
             }
             texts.extend(text);
@@ -173,10 +166,7 @@ impl Problems {
     pub(super) fn required_header(&mut self, field: &str, given: &Given<String>) -> String {
         let text = self.text(field, given);
         if text.as_deref().is_some_and(|text| !text.is_ascii()) {
-            self.add(
-                field,
-                "must consist of ASCII characters, as it is sent in an HTTP header",
-            );
+            self.add(field, "must consist of ASCII characters, as it is sent in an HTTP header");
         }
         self.required(field, text)
     }
@@ -184,10 +174,7 @@ impl Problems {
     pub(super) fn secret_name(&mut self, field: &str, given: &Given<String>) -> String {
         let text = self.text(field, given);
         if text.as_deref().is_some_and(|text| !is_object_name(text)) {
-            self.add(
-                field,
-                "is not the name of a Secret (lower-case letters, digits, '-' and '.')",
-            );
+            self.add(field, "is not the name of a Secret (lower-case letters, digits, '-' and '.')");
         }
         self.required(field, text)
     }
@@ -196,10 +183,7 @@ impl Problems {
         let text = self.text(field, given);
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if text.as_deref().is_some_and(|text| !text.chars().all(is_plain)) {
-            self.add(
-                field,
-                "is not a key of a Secret (letters, digits, '-', '_' and '.')",
-            );
+            self.add(field, "is not a key of a Secret (letters, digits, '-', '_' and '.')");
         }
         self.required(field, text)
     }
@@ -233,9 +217,7 @@ impl Problems {
         choices: &[(&str, T)],
     ) -> Option<T> {
         let text = self.text(field, given)?;
-        let by_word = choices
-            .iter()
-            .position(|(word, _)| word.eq_ignore_ascii_case(&text));
+        let by_word = choices.iter().position(|(word, _)| word.eq_ignore_ascii_case(&text));
         let by_synonym = || synonyms.iter().position(|word| word.eq_ignore_ascii_case(&text));
         let chosen = by_word.or_else(by_synonym).and_then(|index| choices.get(index));
         if chosen.is_none() {

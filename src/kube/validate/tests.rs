@@ -32,12 +32,7 @@ fn with(pointer: &str, value: Value) -> Value {
 fn without(pointer: &str) -> Value {
     let mut object = object();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
-    object
-        .pointer_mut(parent)
-        .unwrap()
-        .as_object_mut()
-        .unwrap()
-        .remove(key);
+    object.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(key);
     object
 }
 
@@ -80,34 +75,16 @@ fn what_is_not_said_has_its_default() {
     assert_eq!(config.change_policy, ChangePolicy::Auto);
     assert_eq!(config.removal_policy, RemovalPolicy::Retain);
     let rules = &config.rules;
-    assert_eq!(
-        rules.statuses,
-        AllowedStatuses::Only(["ACTIVE", "DOWN"].map(str::to_owned).into())
-    );
-    assert_eq!(
-        rules.baseline,
-        Baseline::Since("2026-01-10T00:00:00Z".parse().unwrap())
-    );
+    assert_eq!(rules.statuses, AllowedStatuses::Only(["ACTIVE", "DOWN"].map(str::to_owned).into()));
+    assert_eq!(rules.baseline, Baseline::Since("2026-01-10T00:00:00Z".parse().unwrap()));
     assert_eq!(rules.project, None);
     assert_eq!(rules.order, InterfaceOrder::Sticky);
     assert_eq!(rules.rewiring_grace, Duration::from_secs(180));
     let cloud = &config.cloud;
     assert_eq!((cloud.timeout, cloud.insecure_tls), (TIMEOUT, false));
-    assert_eq!(
-        (cloud.interface, &cloud.region, &cloud.ca_bundle),
-        (None, &None, &None)
-    );
-    let CredentialSource::Contrabass {
-        endpoint,
-        provider_id,
-        key,
-        timeout,
-        insecure_tls,
-    } = &cloud.source;
-    assert_eq!(
-        (endpoint.as_str(), provider_id.as_str()),
-        ("https://contrabass", "o")
-    );
+    assert_eq!((cloud.interface, &cloud.region, &cloud.ca_bundle), (None, &None, &None));
+    let CredentialSource::Contrabass { endpoint, provider_id, key, timeout, insecure_tls } = &cloud.source;
+    assert_eq!((endpoint.as_str(), provider_id.as_str()), ("https://contrabass", "o"));
     assert_eq!((*timeout, *insecure_tls, &key.secret), (TIMEOUT, false, &None));
     assert!(key.inline.is_none());
 }
@@ -150,43 +127,25 @@ fn what_an_object_says_goes_before_the_operators_defaults() {
     };
     let config = read(&without("/spec/settings/violaEndpoint"));
     assert_eq!(config.viola_endpoint, "http://default");
-    assert_eq!(
-        (config.rules.order, config.change_policy),
-        (InterfaceOrder::Mac, ChangePolicy::Approve)
-    );
+    assert_eq!((config.rules.order, config.change_policy), (InterfaceOrder::Mac, ChangePolicy::Approve));
     let mut own = object();
     own["spec"]["settings"]["interfaceOrder"] = json!("Subnet");
     own["spec"]["settings"]["changePolicy"] = json!("addonly");
     let config = read(&own);
     assert_eq!(config.viola_endpoint, "http://viola");
-    assert_eq!(
-        (config.rules.order, config.change_policy),
-        (InterfaceOrder::Subnet, ChangePolicy::AddOnly)
-    );
+    assert_eq!((config.rules.order, config.change_policy), (InterfaceOrder::Subnet, ChangePolicy::AddOnly));
 }
 
 #[test]
 fn zero_means_not_set_for_intervals_and_deadlines() {
     for zero in ["0", "0s", "", " "] {
-        for name in [
-            "pollFastInterval",
-            "pollSlowInterval",
-            "pollErrorInterval",
-            "resyncInterval",
-        ] {
-            assert_eq!(
-                setting(name, json!(zero)).polling,
-                Polling::default(),
-                "{name} {zero:?}"
-            );
+        for name in ["pollFastInterval", "pollSlowInterval", "pollErrorInterval", "resyncInterval"] {
+            assert_eq!(setting(name, json!(zero)).polling, Polling::default(), "{name} {zero:?}");
         }
         assert_eq!(setting("openstackTimeout", json!(zero)).cloud.timeout, TIMEOUT);
     }
     let config = setting("pollFastWindow", json!("0s"));
-    assert_eq!(
-        (config.polling.fast_window, config.rules.rewiring_grace),
-        Default::default()
-    );
+    assert_eq!((config.polling.fast_window, config.rules.rewiring_grace), Default::default());
 }
 
 #[test]
@@ -215,13 +174,7 @@ fn statuses_are_compared_without_case_and_a_star_is_all() {
             None => AllowedStatuses::All,
             Some(words) => AllowedStatuses::Only(words.iter().map(|&word| word.to_owned()).collect()),
         };
-        assert_eq!(
-            setting("openstackPortAllowedStatuses", given.clone())
-                .rules
-                .statuses,
-            expect,
-            "{given}"
-        );
+        assert_eq!(setting("openstackPortAllowedStatuses", given.clone()).rules.statuses, expect, "{given}");
     };
     check(json!(["active", " Down ", "ACTIVE"]), Some(&["ACTIVE", "DOWN"]));
     check(json!(["N/A", null, ""]), Some(&["N/A"]));
@@ -234,10 +187,7 @@ fn statuses_are_compared_without_case_and_a_star_is_all() {
 #[test]
 fn less_than_one_fast_retry_is_one() {
     for (given, expect) in [(7, 7), (1, 1), (0, 1), (-3, 1)] {
-        assert_eq!(
-            setting("downPortFastRetryMax", json!(given)).down_port_fast_retry_max,
-            expect
-        );
+        assert_eq!(setting("downPortFastRetryMax", json!(given)).down_port_fast_retry_max, expect);
     }
 }
 
@@ -263,18 +213,9 @@ fn words_are_taken_in_any_case() {
     assert_eq!(interface(" Internal "), Some(EndpointInterface::Internal));
     assert_eq!(interface("adminURL"), Some(EndpointInterface::Admin));
     assert_eq!(interface(""), None);
-    assert_eq!(
-        setting("interfaceOrder", json!("mac")).rules.order,
-        InterfaceOrder::Mac
-    );
-    assert_eq!(
-        setting("removalPolicy", json!("Prune")).removal_policy,
-        RemovalPolicy::Prune
-    );
-    assert_eq!(
-        setting("portProject", json!("Own")).rules.project,
-        Some("p".into())
-    );
+    assert_eq!(setting("interfaceOrder", json!("mac")).rules.order, InterfaceOrder::Mac);
+    assert_eq!(setting("removalPolicy", json!("Prune")).removal_policy, RemovalPolicy::Prune);
+    assert_eq!(setting("portProject", json!("Own")).rules.project, Some("p".into()));
     assert_eq!(setting("portProject", json!("Any")).rules.project, None);
 }
 
@@ -291,18 +232,9 @@ fn references_and_annotations_are_taken_over() {
     let config = valid(&object);
     let CredentialSource::Contrabass { key, .. } = &config.cloud.source;
     let (name, secret_key) = multinic_actors::domain::config::DEFAULT_KEY_SECRET;
-    let expect = SecretKeyRef {
-        name: name.into(),
-        key: secret_key.into(),
-    };
+    let expect = SecretKeyRef { name: name.into(), key: secret_key.into() };
     assert_eq!(key.secret, Some(expect));
-    assert_eq!(
-        config.cloud.ca_bundle,
-        Some(SecretKeyRef {
-            name: "ca".into(),
-            key: "ca.crt".into()
-        })
-    );
+    assert_eq!(config.cloud.ca_bundle, Some(SecretKeyRef { name: "ca".into(), key: "ca.crt".into() }));
     assert_eq!(config.force_reconcile.as_deref(), Some("1"));
     assert_eq!(Vec::from_iter(&config.approvals), ["x", "y"]);
 }
@@ -312,33 +244,19 @@ fn the_revision_changes_with_all_that_matters_and_only_with_that() {
     let base = valid(&object()).revision;
     assert_eq!(base, valid(&object()).revision);
     assert_eq!(base, valid(&with("/metadata/labels", json!({"a": "b"}))).revision);
-    assert_eq!(
-        base,
-        valid(&with("/metadata/resourceVersion", json!("7"))).revision
-    );
+    assert_eq!(base, valid(&with("/metadata/resourceVersion", json!("7"))).revision);
     assert_eq!(base, valid(&with("/status", json!({"lastError": "x"}))).revision);
     for (pointer, value) in [
         ("/spec/paused", json!(true)),
         ("/metadata/generation", json!(3)),
         ("/metadata/uid", json!("v")),
         ("/metadata/creationTimestamp", json!("2026-01-10T00:00:01Z")),
-        (
-            "/metadata/annotations",
-            json!({"multinic.example.com/force-reconcile": "2"}),
-        ),
-        (
-            "/metadata/annotations",
-            json!({"multinic.example.com/approve": "2"}),
-        ),
+        ("/metadata/annotations", json!({"multinic.example.com/force-reconcile": "2"})),
+        ("/metadata/annotations", json!({"multinic.example.com/approve": "2"})),
     ] {
         assert_ne!(base, valid(&with(pointer, value)).revision, "{pointer}");
     }
-    let defaults = Defaults {
-        change_policy: ChangePolicy::Observe,
-        ..Defaults::default()
-    };
-    let Declared::Valid(other) = declare_with(&object(), &defaults) else {
-        panic!("invalid")
-    };
+    let defaults = Defaults { change_policy: ChangePolicy::Observe, ..Defaults::default() };
+    let Declared::Valid(other) = declare_with(&object(), &defaults) else { panic!("invalid") };
     assert_ne!(base, other.revision);
 }

@@ -17,16 +17,10 @@ fn object(name: &str, metadata: &str, vm: &str) -> String {
 fn scan(files: &[(&str, String)]) -> Result<Scan, String> {
     let seen = |text: &String| {
         let parsed = parse(text, Format::Yaml);
-        Seen {
-            objects: Arc::new(parsed.objects),
-            problem: parsed.problem,
-        }
+        Seen { objects: Arc::new(parsed.objects), problem: parsed.problem }
     };
     Ok(Scan {
-        files: files
-            .iter()
-            .map(|(name, text)| (PathBuf::from(name), seen(text)))
-            .collect(),
+        files: files.iter().map(|(name, text)| (PathBuf::from(name), seen(text))).collect(),
         needs_second_look: false,
     })
 }
@@ -43,10 +37,7 @@ fn catalog() -> Catalog {
 fn short(events: Vec<SourceEvent>) -> Vec<String> {
     let short = |event| match event {
         SourceEvent::Apply(Declared::Valid(config)) => {
-            format!(
-                "+{} g{} {}",
-                config.id.name.name, config.generation, config.vms[0]
-            )
+            format!("+{} g{} {}", config.id.name.name, config.generation, config.vms[0])
         }
         SourceEvent::Apply(Declared::Invalid(invalid)) => format!("x{}", invalid.id.name.name),
         SourceEvent::Delete(id) => format!("-{}", id.name.name),
@@ -74,14 +65,8 @@ fn objects_come_change_and_go() {
         look(&[("a", object("a", "", "v")), ("b", object("b", "", "v"))]),
         ["?a", "+a g1 v", "?b", "+b g1 v", "synced"]
     );
-    assert_eq!(
-        look(&[("a", object("a", "", "v")), ("b", object("b", "", "v"))]),
-        [""; 0]
-    );
-    assert_eq!(
-        look(&[("a", object("a", "", "w")), ("b", object("b", "", "v"))]),
-        ["+a g2 w"]
-    );
+    assert_eq!(look(&[("a", object("a", "", "v")), ("b", object("b", "", "v"))]), [""; 0]);
+    assert_eq!(look(&[("a", object("a", "", "w")), ("b", object("b", "", "v"))]), ["+a g2 w"]);
     assert_eq!(look(&[("b", object("a", "", "w"))]), ["-b"]);
 }
 
@@ -91,11 +76,7 @@ fn what_does_not_concern_us_is_no_change() {
     catalog.update(scan(&[("a", object("a", "", "v"))]), at(1));
     let labelled = object("a", ", labels: {x: y}, annotations: {z: '1'}", "v");
     assert_eq!(short(catalog.update(scan(&[("a", labelled)]), at(1))), [""; 0]);
-    let forced = object(
-        "a",
-        ", annotations: {multinic.example.com/force-reconcile: '1'}",
-        "v",
-    );
+    let forced = object("a", ", annotations: {multinic.example.com/force-reconcile: '1'}", "v");
     assert_eq!(short(catalog.update(scan(&[("a", forced)]), at(1))), ["+a g1 v"]);
 }
 
@@ -144,16 +125,10 @@ fn the_first_of_two_with_one_name_counts_and_the_other_takes_over() {
     let both = [("1", object("a", "", "v")), ("2", object("a", "", "w"))];
     let events = catalog.update(scan(&both), at(1));
     let told = format!("{events:?}");
-    assert!(
-        told.contains("OpenstackConfig default/a is in 1 already"),
-        "{told}"
-    );
+    assert!(told.contains("OpenstackConfig default/a is in 1 already"), "{told}");
     assert_eq!(short(events), ["?a", "+a g1 v", "!2", "synced"]);
     assert_eq!(short(catalog.update(scan(&both), at(1))), [""; 0]);
-    assert_eq!(
-        short(catalog.update(scan(&both[1..]), at(1))),
-        ["+a g2 w", "ok 2"]
-    );
+    assert_eq!(short(catalog.update(scan(&both[1..]), at(1))), ["+a g2 w", "ok 2"]);
 }
 
 #[test]
@@ -171,10 +146,7 @@ fn an_object_with_bad_values_is_told_as_invalid() {
     let mut catalog = catalog();
     let events = catalog.update(scan(&[("a", object("a", "", "x/y"))]), at(1));
     assert_eq!(short(events), ["?a", "xa", "synced"]);
-    assert_eq!(
-        short(catalog.update(scan(&[("a", object("a", "", "v"))]), at(9))),
-        ["+a g2 v"]
-    );
+    assert_eq!(short(catalog.update(scan(&[("a", object("a", "", "v"))]), at(9))), ["+a g2 v"]);
 }
 
 #[test]

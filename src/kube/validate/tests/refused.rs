@@ -10,22 +10,10 @@ use crate::kube::openstack_config::OpenstackConfig;
 #[test]
 fn a_missing_field_is_told_by_name() {
     for (pointer, expect) in [
-        (
-            "/spec/vmNames",
-            "spec.vmNames: must list the UUID of at least one VM",
-        ),
-        (
-            "/spec/credentials/openstackProviderID",
-            "spec.credentials.openstackProviderID: is required",
-        ),
-        (
-            "/spec/credentials/k8sProviderID",
-            "spec.credentials.k8sProviderID: is required",
-        ),
-        (
-            "/spec/credentials/projectID",
-            "spec.credentials.projectID: is required",
-        ),
+        ("/spec/vmNames", "spec.vmNames: must list the UUID of at least one VM"),
+        ("/spec/credentials/openstackProviderID", "spec.credentials.openstackProviderID: is required"),
+        ("/spec/credentials/k8sProviderID", "spec.credentials.k8sProviderID: is required"),
+        ("/spec/credentials/projectID", "spec.credentials.projectID: is required"),
         (
             "/spec/settings/contrabassEndpoint",
             "spec.settings.contrabassEndpoint: is required: the base URL of the Contrabass API",
@@ -37,10 +25,7 @@ fn a_missing_field_is_told_by_name() {
     ] {
         for object in [without(pointer), with(pointer, json!(null))] {
             let found = invalid(&object);
-            assert_eq!(
-                (found.reason, found.message.as_str()),
-                (Reason::ConfigError, expect)
-            );
+            assert_eq!((found.reason, found.message.as_str()), (Reason::ConfigError, expect));
         }
     }
 }
@@ -50,10 +35,7 @@ fn no_subnet_alone_is_subnet_required_and_with_other_problems_a_config_error() {
     let mut object = without("/spec/subnetIDs");
     let found = invalid(&object);
     assert_eq!(found.reason, Reason::SubnetRequired);
-    assert_eq!(
-        found.message,
-        "spec.subnetIDs: must name at least one subnet (or subnetID, or subnetName)"
-    );
+    assert_eq!(found.message, "spec.subnetIDs: must name at least one subnet (or subnetID, or subnetName)");
     object["spec"]["vmNames"] = json!([]);
     let found = invalid(&object);
     assert_eq!(found.reason, Reason::ConfigError);
@@ -83,10 +65,7 @@ fn all_problems_stand_in_one_message() {
 fn a_long_list_of_bad_entries_is_cut() {
     let bad: Vec<String> = (0..100).map(|n| format!("a/{n}")).collect();
     let message = invalid(&with("/spec/vmNames", json!(bad))).message;
-    assert!(
-        message.ends_with("spec.vmNames: 95 more entries are wrong"),
-        "{message}"
-    );
+    assert!(message.ends_with("spec.vmNames: 95 more entries are wrong"), "{message}");
 }
 
 /// Each property of the schema below `at`, with its JSON pointer and type.
@@ -114,18 +93,11 @@ fn each_field_of_the_schema_is_read_and_a_wrong_type_is_told_without_the_value()
             object["spec"]["subnetIDs"] = json!([]);
         }
         let (parent, key) = pointer.rsplit_once('/').unwrap();
-        let wrong = if expected == "string" {
-            json!(4711)
-        } else {
-            json!("4711")
-        };
+        let wrong = if expected == "string" { json!(4711) } else { json!("4711") };
         object.pointer_mut(parent).unwrap()[key] = wrong;
         let message = invalid(&object).message;
         let field = pointer.trim_start_matches('/').replace('/', ".");
-        assert!(
-            message.contains(&format!("{field}: must be ")),
-            "{field} is not in {message}"
-        );
+        assert!(message.contains(&format!("{field}: must be ")), "{field} is not in {message}");
         assert!(!message.contains("4711"), "{message}");
     }
 }
@@ -137,40 +109,18 @@ fn bad_values_are_refused() {
             let found = invalid(&with(pointer, value.clone()));
             let field = pointer.trim_start_matches('/').replace('/', ".");
             assert_eq!(found.reason, Reason::ConfigError, "{pointer} {value}");
-            assert!(
-                found.message.starts_with(&field),
-                "{pointer} {value}: {}",
-                found.message
-            );
+            assert!(found.message.starts_with(&field), "{pointer} {value}: {}", found.message);
         }
     };
-    let ids = [
-        json!(["a/b"]),
-        json!(["a?b"]),
-        json!(["a b"]),
-        json!(["a#b"]),
-        json!([".."]),
-        json!(["a\nb"]),
-    ];
+    let ids =
+        [json!(["a/b"]), json!(["a?b"]), json!(["a b"]), json!(["a#b"]), json!([".."]), json!(["a\nb"])];
     check("/spec/vmNames", &ids);
-    check(
-        "/spec/vmNames",
-        &[json!([]), json!([""]), json!([null]), json!(["x".repeat(256)])],
-    );
+    check("/spec/vmNames", &[json!([]), json!([""]), json!([null]), json!(["x".repeat(256)])]);
     check("/spec/subnetIDs", &ids);
     check("/spec/paused", &[json!("yes"), json!(1)]);
-    check(
-        "/spec/credentials/openstackProviderID",
-        &[json!(""), json!(" "), json!(".."), json!("a\nb")],
-    );
-    check(
-        "/spec/credentials/k8sProviderID",
-        &[json!(""), json!("한국"), json!("a\r\nb")],
-    );
-    check(
-        "/spec/credentials/projectID",
-        &[json!(""), json!("a/b"), json!("a b")],
-    );
+    check("/spec/credentials/openstackProviderID", &[json!(""), json!(" "), json!(".."), json!("a\nb")]);
+    check("/spec/credentials/k8sProviderID", &[json!(""), json!("한국"), json!("a\r\nb")]);
+    check("/spec/credentials/projectID", &[json!(""), json!("a/b"), json!("a b")]);
     let urls = [
         json!("viola"),
         json!("ftp://viola"),
@@ -179,12 +129,7 @@ fn bad_values_are_refused() {
         json!("http://viola?x=1"),
         json!("http://"),
     ];
-    for name in [
-        "contrabassEndpoint",
-        "violaEndpoint",
-        "openstackNeutronEndpoint",
-        "openstackNovaEndpoint",
-    ] {
+    for name in ["contrabassEndpoint", "violaEndpoint", "openstackNeutronEndpoint", "openstackNovaEndpoint"] {
         check(&format!("/spec/settings/{name}"), &urls);
     }
     for name in [
@@ -198,14 +143,7 @@ fn bad_values_are_refused() {
     ] {
         check(
             &format!("/spec/settings/{name}"),
-            &[
-                json!("10"),
-                json!("-1s"),
-                json!("1d"),
-                json!("1ms"),
-                json!("9000h"),
-                json!("s"),
-            ],
+            &[json!("10"), json!("-1s"), json!("1d"), json!("1ms"), json!("9000h"), json!("s")],
         );
     }
     check("/spec/settings/resyncInterval", &[json!("500ms")]);
@@ -220,16 +158,10 @@ fn bad_values_are_refused() {
     check("/spec/settings/interfaceOrder", &[json!("Name")]);
     check("/spec/settings/changePolicy", &[json!("Never")]);
     check("/spec/settings/includeExistingPorts", &[json!("true")]);
-    check(
-        "/spec/settings/portsCreatedAfter",
-        &[json!("yesterday"), json!("2026-13-01")],
-    );
+    check("/spec/settings/portsCreatedAfter", &[json!("yesterday"), json!("2026-13-01")]);
     check("/spec/settings/portProject", &[json!("Mine")]);
     check("/spec/settings/removalPolicy", &[json!("Delete")]);
-    for pointer in [
-        "/spec/settings/caBundleSecretRef",
-        "/spec/secrets/contrabassEncryptKeySecretRef",
-    ] {
+    for pointer in ["/spec/settings/caBundleSecretRef", "/spec/secrets/contrabassEncryptKeySecretRef"] {
         check(
             pointer,
             &[
@@ -251,10 +183,7 @@ fn no_message_repeats_a_password_or_a_key() {
     for (pointer, value) in [
         ("/spec/settings/contrabassEncryptKey", json!(1234567890123456_u64)),
         ("/spec/settings/contrabassEncryptKey", json!(["1234567890123456"])),
-        (
-            "/spec/settings/violaEndpoint",
-            json!("http://u:1234567890123456@viola"),
-        ),
+        ("/spec/settings/violaEndpoint", json!("http://u:1234567890123456@viola")),
         ("/spec/settings/violaEndpoint", json!("u:1234567890123456@viola")),
     ] {
         let found = invalid(&with(pointer, value));
@@ -275,10 +204,8 @@ fn a_feature_of_another_version_is_refused_by_name_and_alone() {
         }
         object["spec"]["settings"] = json!({});
         object["spec"]["credentials"] = json!({});
-        let (parent, key) = format!("/spec{pointer}")
-            .rsplit_once('/')
-            .map(|(a, b)| (a.to_owned(), b.to_owned()))
-            .unwrap();
+        let (parent, key) =
+            format!("/spec{pointer}").rsplit_once('/').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
         object.pointer_mut(&parent).unwrap()[key.as_str()] = json!({"name": "x"});
         let found = invalid(&object);
         assert_eq!(found.reason, Reason::ConfigError);
@@ -295,9 +222,5 @@ fn a_bad_subnet_name_is_refused_where_it_is_used() {
     let mut object = with("/spec/subnetName", json!("a\u{7}"));
     valid(&object);
     object["spec"]["subnetIDs"] = json!([]);
-    assert!(
-        invalid(&object)
-            .message
-            .starts_with("spec.subnetName: must not contain control")
-    );
+    assert!(invalid(&object).message.starts_with("spec.subnetName: must not contain control"));
 }
