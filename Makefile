@@ -26,10 +26,10 @@ fmt: ## Format the code
 	$(CARGO) fmt --all
 
 golden: ## Write the generated files anew (CRD, golden answers)
-	UPDATE_GOLDEN=1 $(CARGO) test --workspace golden
+	UPDATE_GOLDEN=1 $(CARGO) test -p multinic-operator
 
 e2e: e2e-openstack ## Run the tests against real services
 
 e2e-openstack: ## Run the operator against a real Keystone, Neutron and Nova on loopback (installs them: Debian, Python)
-	$(CARGO) test --profile e2e --test e2e_openstack --no-run
-	tests/env/openstack/e2e.sh $(CARGO) test --profile e2e --test e2e_openstack -- --ignored --nocapture --test-threads=1
+	$(CARGO) test --test e2e_openstack --no-run
+	tests/env/openstack/e2e.sh $(CARGO) test --test e2e_openstack -- --ignored --nocapture --test-threads=1
