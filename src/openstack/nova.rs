@@ -40,11 +40,11 @@ pub(super) struct Looked {
 pub(super) async fn look_up(api: &Api<'_>, root: &Url, vms: Vec<VmId>, pages: usize) -> Looked {
     let mut wanted: BTreeSet<VmId> = vms.into_iter().collect();
     let mut looked = Looked::default();
-    if wanted.len() > pages.max(1) {
-        if let Err(error) = list(api, root, &mut wanted, &mut looked).await {
-            looked.failure = Some(text(error));
-            return looked;
-        }
+    if wanted.len() > pages.max(1)
+        && let Err(error) = list(api, root, &mut wanted, &mut looked).await
+    {
+        looked.failure = Some(text(error));
+        return looked;
     }
     one_by_one(api, root, wanted, &mut looked).await;
     looked

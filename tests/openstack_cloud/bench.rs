@@ -17,9 +17,11 @@ use secrecy::SecretString;
 
 use super::fake::{Fake, KEY, PROJECT};
 
+type Entries = Vec<(String, String)>;
+
 /// Secrets by namespace and name.
 #[derive(Clone, Default)]
-pub struct Secrets(Arc<Mutex<BTreeMap<(String, String), Vec<(String, String)>>>>);
+pub struct Secrets(Arc<Mutex<BTreeMap<(String, String), Entries>>>);
 
 impl Secrets {
     pub fn set(&self, namespace: &str, name: &str, key: &str, value: &str) {

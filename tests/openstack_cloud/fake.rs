@@ -81,8 +81,7 @@ pub struct World {
 #[derive(Clone, Debug)]
 pub struct Request {
     pub operation: &'static str,
-    pub query: String,
-    pub path: String,
+    query: String,
 }
 
 impl Request {
@@ -243,7 +242,6 @@ impl Fake {
     async fn meet(
         &self,
         operation: &'static str,
-        path: &str,
         query: Option<&str>,
         headers: Option<&HeaderMap>,
     ) -> Result<(), Response> {
@@ -252,7 +250,6 @@ impl Fake {
             world.log.push(Request {
                 operation,
                 query: query.unwrap_or_default().to_owned(),
-                path: path.to_owned(),
             });
             let fault = world.faults.get_mut(operation).and_then(VecDeque::pop_front);
             let fault = fault.or_else(|| world.broken.get(operation).cloned());
@@ -317,8 +314,8 @@ fn neutron_error(code: u16, kind: &str, message: String) -> Response {
     )
 }
 
-async fn provider(State(fake): State<Fake>, Path(id): Path<String>) -> Response {
-    if let Err(response) = fake.meet("look up provider", &id, None, None).await {
+async fn provider(State(fake): State<Fake>) -> Response {
+    if let Err(response) = fake.meet("look up provider", None, None).await {
         return response;
     }
     let world = fake.world();
@@ -337,10 +334,7 @@ async fn login(State(fake): State<Fake>, body: Bytes) -> Response {
         .pointer("/auth/scope/project/id")
         .cloned()
         .unwrap_or_default();
-    if let Err(response) = fake
-        .meet("log in", project.as_str().unwrap_or_default(), None, None)
-        .await
-    {
+    if let Err(response) = fake.meet("log in", None, None).await {
         return response;
     }
     let mut world = fake.world();
@@ -405,7 +399,7 @@ fn page(fake: &Fake, key: &str, path: &str, query: &str, items: Vec<Value>) -> R
 
 async fn list_ports(State(fake): State<Fake>, headers: HeaderMap, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
-    if let Err(response) = fake.meet("list ports", "", Some(&query), Some(&headers)).await {
+    if let Err(response) = fake.meet("list ports", Some(&query), Some(&headers)).await {
         return response;
     }
     let ids: HashSet<String> = values(&query, "device_id")
@@ -436,7 +430,7 @@ async fn list_ports(State(fake): State<Fake>, headers: HeaderMap, RawQuery(query
 
 async fn list_subnets(State(fake): State<Fake>, headers: HeaderMap, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
-    if let Err(response) = fake.meet("find subnet", "", Some(&query), Some(&headers)).await {
+    if let Err(response) = fake.meet("find subnet", Some(&query), Some(&headers)).await {
         return response;
     }
     let matches = |key: &str, subnet: &Value| {
@@ -458,7 +452,7 @@ fn one(list: &[Value], id: &str) -> Option<Value> {
 }
 
 async fn get_subnet(State(fake): State<Fake>, headers: HeaderMap, Path(id): Path<String>) -> Response {
-    if let Err(response) = fake.meet("get subnet", &id, None, Some(&headers)).await {
+    if let Err(response) = fake.meet("get subnet", None, Some(&headers)).await {
         return response;
     }
     match one(&fake.world().subnets, &id) {
@@ -468,7 +462,7 @@ async fn get_subnet(State(fake): State<Fake>, headers: HeaderMap, Path(id): Path
 }
 
 async fn get_network(State(fake): State<Fake>, headers: HeaderMap, Path(id): Path<String>) -> Response {
-    if let Err(response) = fake.meet("get network", &id, None, Some(&headers)).await {
+    if let Err(response) = fake.meet("get network", None, Some(&headers)).await {
         return response;
     }
     match one(&fake.world().networks, &id) {
@@ -483,7 +477,7 @@ async fn get_network(State(fake): State<Fake>, headers: HeaderMap, Path(id): Pat
 
 async fn list_servers(State(fake): State<Fake>, headers: HeaderMap, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
-    if let Err(response) = fake.meet("list servers", "", Some(&query), Some(&headers)).await {
+    if let Err(response) = fake.meet("list servers", Some(&query), Some(&headers)).await {
         return response;
     }
     let servers: Vec<Value> = fake
@@ -503,7 +497,7 @@ async fn list_servers(State(fake): State<Fake>, headers: HeaderMap, RawQuery(que
 }
 
 async fn get_server(State(fake): State<Fake>, headers: HeaderMap, Path(id): Path<String>) -> Response {
-    if let Err(response) = fake.meet("get server", &id, None, Some(&headers)).await {
+    if let Err(response) = fake.meet("get server", None, Some(&headers)).await {
         return response;
     }
     match fake.world().servers.get(&id) {
