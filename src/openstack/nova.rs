@@ -71,7 +71,9 @@ async fn list(
                 Ok(Some(page)) => page,
                 Ok(None) => break 'start,
                 Err(PageError::MarkerGone(_)) if start < STARTS => continue 'start,
-                Err(PageError::MarkerGone(error) | PageError::Failed(error)) => return Err(error),
+                Err(PageError::MarkerGone(error) | PageError::Circle(error) | PageError::Failed(error)) => {
+                    return Err(error);
+                }
             };
             count += 1;
             for (vm, server) in page.iter().filter_map(read) {
@@ -137,9 +139,12 @@ async fn by_id(api: &Api<'_>, root: &Url, vm: &VmId) -> One {
             Some(ErrorKind::Status { code: 404, body, .. }) if *body != Body::Html => {
                 One::Server(Server::NotFound)
             }
-            Some(ErrorKind::Status { code, .. }) if !matches!(code, 401 | 429 | 502..=504) => {
-                One::Failed(error)
-            }
+            // Nova itself has trouble with this one.
+            Some(ErrorKind::Status {
+                code,
+                body: Body::Json,
+                ..
+            }) if !matches!(code, 401 | 403 | 429 | 502..=504) => One::Failed(error),
             _ => One::GaveUp(error),
         },
     }

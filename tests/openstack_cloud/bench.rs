@@ -13,6 +13,7 @@ use multinic_actors::domain::ids::{ConfigId, ProjectId, ProviderId, SubnetId, Vm
 use multinic_actors::domain::port::Observation;
 use multinic_operator::openstack::{OpenstackCloud, OpenstackSettings};
 use multinic_operator::secrets::{SecretData, SecretError, SecretSource};
+use multinic_operator::upstream::CloudLimits;
 use secrecy::SecretString;
 
 use super::fake::{Fake, KEY, PROJECT};
@@ -56,15 +57,7 @@ pub struct Bench {
 
 impl Bench {
     pub async fn start() -> Self {
-        Self::with(OpenstackSettings {
-            limits: multinic_operator::upstream::CloudLimits {
-                max_in_flight: 8,
-                rate: 100_000.0,
-                burst: 100_000,
-            },
-            ..OpenstackSettings::default()
-        })
-        .await
+        Self::with(generous()).await
     }
 
     pub async fn with(settings: OpenstackSettings) -> Self {
@@ -110,6 +103,18 @@ impl Bench {
             drop_caches,
         };
         self.cloud.observe(session, request).await
+    }
+}
+
+/// Limits that no test meets by accident.
+pub fn generous() -> OpenstackSettings {
+    OpenstackSettings {
+        limits: CloudLimits {
+            max_in_flight: 8,
+            rate: 100_000.0,
+            burst: 100_000,
+        },
+        ..OpenstackSettings::default()
     }
 }
 

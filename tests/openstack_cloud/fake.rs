@@ -36,7 +36,7 @@ pub enum Fault {
 pub enum TooMany {
     Status(u16),
     Close,
-    /// Answers as if there were no filter.
+    /// Answers as if there were no query string at all.
     LoseFilter,
 }
 
@@ -398,7 +398,7 @@ fn page(fake: &Fake, key: &str, path: &str, query: &str, items: Vec<Value>) -> R
 }
 
 async fn list_ports(State(fake): State<Fake>, headers: HeaderMap, RawQuery(query): RawQuery) -> Response {
-    let query = query.unwrap_or_default();
+    let mut query = query.unwrap_or_default();
     if let Err(response) = fake.meet("list ports", Some(&query), Some(&headers)).await {
         return response;
     }
@@ -418,7 +418,10 @@ async fn list_ports(State(fake): State<Fake>, headers: HeaderMap, RawQuery(query
     let mut ports: Vec<Value> = match too_many {
         Some(TooMany::Status(code)) => return answer(code, "<html><body>too long</body></html>".to_owned()),
         Some(TooMany::Close) => close(),
-        Some(TooMany::LoseFilter) => fake.world().ports.clone(),
+        Some(TooMany::LoseFilter) => {
+            query.clear();
+            fake.world().ports.clone()
+        }
         None => fake.world().ports.iter().filter(is_listed).cloned().collect(),
     };
     ports.sort_by_key(|port| port["id"].as_str().unwrap_or_default().to_owned());

@@ -6,4 +6,5 @@ mod bench;
 mod fake;
 mod neutron;
 mod nova;
+mod real;
 mod sessions;

@@ -224,6 +224,17 @@ async fn a_filter_lost_even_for_one_server_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_lost_filter_is_noticed_by_the_pages_where_every_port_is_asked_for() {
+    let bench = Bench::start().await;
+    let config = bench.config("c", &bench.fake.vms(20));
+    {
+        let mut world = bench.fake.world();
+        (world.most_ids, world.page) = (Some((10, TooMany::LoseFilter)), 8);
+    }
+    assert_eq!(port_count(&bench.poll(&config).await.unwrap()), 20);
+}
+
+#[tokio::test]
 async fn a_front_end_that_closes_every_connection_is_an_error_with_a_bound() {
     let bench = Bench::start().await;
     let config = bench.config("c", &bench.fake.vms(32));
