@@ -133,10 +133,14 @@ async fn a_marker_that_is_gone_starts_over() {
 #[tokio::test]
 async fn links_that_go_round_in_a_circle_end_as_an_error() {
     let bench = Bench::start().await;
-    let config = bench.config("c", &bench.fake.vms(6));
+    let vms = bench.fake.vms(1);
+    let config = bench.config("c", &vms);
     {
         let mut world = bench.fake.world();
-        (world.page, world.links) = (2, Links::Circle);
+        world
+            .ports
+            .extend([port("port-0001", &vms[0]), port("port-0002", &vms[0])]);
+        (world.page, world.links) = (1, Links::Circle);
     }
     let error = bench.poll(&config).await.unwrap_err();
     assert_eq!(
