@@ -47,11 +47,7 @@ impl Server {
                 tokio::spawn(serve(stream, Arc::clone(&script), Arc::clone(&log)));
             }
         });
-        Self {
-            addr,
-            connections,
-            requests,
-        }
+        Self { addr, connections, requests }
     }
 
     fn url(&self, path: &str) -> Url {
@@ -77,9 +73,7 @@ async fn serve(mut stream: TcpStream, script: Arc<Mutex<VecDeque<Do>>>, log: Arc
                 Ok(n) => got.extend_from_slice(&buffer[..n]),
             }
         }
-        log.lock()
-            .unwrap()
-            .push(String::from_utf8_lossy(&got).into_owned());
+        log.lock().unwrap().push(String::from_utf8_lossy(&got).into_owned());
         got.clear();
         let next = script.lock().unwrap().pop_front().unwrap_or(Do::Answer(OK));
         match next {
@@ -120,10 +114,7 @@ fn call(repeat: Repeat) -> Call {
 
 async fn get(upstream: &Upstream, url: Url) -> Result<(), UpstreamError> {
     let request = Request::new(Method::GET, url);
-    upstream
-        .send(&call(Repeat::OnceIfClosed), request)
-        .await
-        .map(drop)
+    upstream.send(&call(Repeat::OnceIfClosed), request).await.map(drop)
 }
 
 #[tokio::test]
@@ -150,13 +141,8 @@ async fn a_reused_connection_that_was_closed_is_tried_once_more() {
 #[tokio::test]
 async fn a_fresh_connection_that_was_closed_is_an_error_at_once() {
     let (server, upstream) = (Server::start([Do::Close]).await, upstream());
-    let error = get(&upstream, server.url("/v2.0/ports?device_id=secret"))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "neutron: list ports: the connection was closed without an answer"
-    );
+    let error = get(&upstream, server.url("/v2.0/ports?device_id=secret")).await.unwrap_err();
+    assert_eq!(error.to_string(), "neutron: list ports: the connection was closed without an answer");
     assert_eq!(server.requests(), 1);
 }
 
@@ -205,10 +191,7 @@ async fn an_unknown_host_is_told() {
 #[tokio::test]
 async fn a_hanging_service_ends_with_the_deadline() {
     let (server, upstream) = (Server::start([Do::Hang]).await, upstream());
-    let call = Call {
-        timeout: Duration::from_millis(50),
-        ..call(Repeat::OnceIfClosed)
-    };
+    let call = Call { timeout: Duration::from_millis(50), ..call(Repeat::OnceIfClosed) };
     let request = Request::new(Method::GET, server.url("/"));
     let error = upstream.send(&call, request).await.unwrap_err();
     assert_eq!(error.to_string(), "neutron: list ports: no answer within 50ms");
@@ -236,10 +219,7 @@ async fn an_error_answer_gives_words_request_id_and_wait() {
                 Content-Length: 26\r\nContent-Type: application/json\r\n\r\n{\"message\": \"come later\"}\n";
     let (server, upstream) = (Server::start([Do::Answer(away)]).await, upstream());
     let error = get(&upstream, server.url("/")).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        r#"neutron: list ports: 503 Service Unavailable "come later""#
-    );
+    assert_eq!(error.to_string(), r#"neutron: list ports: 503 Service Unavailable "come later""#);
     assert_eq!(error.request_id.as_deref(), Some("req-1"));
     assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
     assert!(matches!(error.kind, ErrorKind::Status { body: Body::Json, .. }));
@@ -247,10 +227,7 @@ async fn an_error_answer_gives_words_request_id_and_wait() {
 
 #[tokio::test]
 async fn what_is_no_http_is_told() {
-    let (server, upstream) = (
-        Server::start([Do::Answer("SSH-2.0-OpenSSH_9.2\r\n")]).await,
-        upstream(),
-    );
+    let (server, upstream) = (Server::start([Do::Answer("SSH-2.0-OpenSSH_9.2\r\n")]).await, upstream());
     let error = get(&upstream, server.url("/")).await.unwrap_err();
     assert_eq!(error.to_string(), "neutron: list ports: the answer is not HTTP");
 }
@@ -275,10 +252,7 @@ mod tls {
             .unwrap();
         let config = rustls::ServerConfig::builder()
             .with_no_client_auth()
-            .with_single_cert(
-                vec![leaf.der().clone()],
-                PrivateKeyDer::Pkcs8(key.serialize_der().into()),
-            )
+            .with_single_cert(vec![leaf.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -301,15 +275,10 @@ mod tls {
     }
 
     async fn try_with(port: u16, host: &str, tls: Tls, operator_wide: Option<String>) -> Result<(), String> {
-        let upstream = Upstream::new(&UpstreamSettings {
-            ca_bundle: operator_wide,
-            ..UpstreamSettings::default()
-        })
-        .unwrap();
-        let call = Call {
-            tls,
-            ..call(Repeat::OnceIfClosed)
-        };
+        let upstream =
+            Upstream::new(&UpstreamSettings { ca_bundle: operator_wide, ..UpstreamSettings::default() })
+                .unwrap();
+        let call = Call { tls, ..call(Repeat::OnceIfClosed) };
         let url = format!("https://{host}:{port}/").parse().unwrap();
         match upstream.send(&call, Request::new(Method::GET, url)).await {
             Ok(_) => Ok(()),
@@ -322,9 +291,7 @@ mod tls {
         let (addr, pem) = start().await;
         let port = addr.port();
         assert_eq!(
-            try_with(port, "localhost", Tls::default(), None)
-                .await
-                .unwrap_err(),
+            try_with(port, "localhost", Tls::default(), None).await.unwrap_err(),
             format!(
                 "neutron: list ports: TLS with localhost:{port}: the certificate is signed by an unknown \
                  issuer; trust it with a CA bundle"
@@ -332,14 +299,8 @@ mod tls {
         );
         let own = Tls::new(false, Some(&pem)).unwrap();
         assert_eq!(try_with(port, "localhost", own, None).await, Ok(()));
-        assert_eq!(
-            try_with(port, "localhost", Tls::default(), Some(pem)).await,
-            Ok(())
-        );
-        assert_eq!(
-            try_with(port, "localhost", Tls::new(true, None).unwrap(), None).await,
-            Ok(())
-        );
+        assert_eq!(try_with(port, "localhost", Tls::default(), Some(pem)).await, Ok(()));
+        assert_eq!(try_with(port, "localhost", Tls::new(true, None).unwrap(), None).await, Ok(()));
     }
 
     #[tokio::test]
@@ -362,13 +323,8 @@ mod tls {
                 let _ = stream.write_all(bad_request.as_bytes()).await;
             }
         });
-        let error = try_with(port, "localhost", Tls::default(), None)
-            .await
-            .unwrap_err();
-        assert!(
-            error.ends_with("the server does not speak TLS on this port"),
-            "{error}"
-        );
+        let error = try_with(port, "localhost", Tls::default(), None).await.unwrap_err();
+        assert!(error.ends_with("the server does not speak TLS on this port"), "{error}");
     }
 
     #[test]

@@ -5,5 +5,12 @@
 //! functions decide, and [`supervision`] keeps them alive.
 
 pub mod boundary;
+pub mod claim_table;
+pub mod config;
 pub mod domain;
+pub mod inventory;
+pub mod port;
+pub mod root;
 pub mod supervision;
+pub mod token;
+pub mod viola;

@@ -1,5 +1,7 @@
 //! Every worked example of `tests/fixtures/selection.yaml`, against the pure domain.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -146,11 +148,7 @@ impl<'a> Setup<'a> {
             full.extend(port.clone());
             let ips: Vec<(String, String)> = yaml_serde::from_value(full["ips"].clone()).unwrap();
             // A real port has one network; where a case gives it two, it is the first target subnet's.
-            let subnet = ips
-                .iter()
-                .map(|(subnet, _)| subnet.as_str())
-                .min()
-                .unwrap_or("sub-a");
+            let subnet = ips.iter().map(|(subnet, _)| subnet.as_str()).min().unwrap_or("sub-a");
             let port = Port {
                 id: text(&full, "id").unwrap().into(),
                 mac: text(&full, "mac").unwrap().parse().unwrap(),
@@ -169,21 +167,11 @@ impl<'a> Setup<'a> {
             };
             (VmId::new(text(&full, "vm").unwrap()), port)
         });
-        Self {
-            world,
-            case,
-            ports: ports.collect(),
-        }
+        Self { world, case, ports: ports.collect() }
     }
 
     fn subnets(&self) -> Vec<TargetSubnet> {
-        let ids = self
-            .case
-            .config
-            .subnet_ids
-            .clone()
-            .or(self.world.config.subnet_ids.clone())
-            .unwrap();
+        let ids = self.case.config.subnet_ids.clone().or(self.world.config.subnet_ids.clone()).unwrap();
         let mut seen = HashSet::new();
         ids.iter()
             .filter(|id| seen.insert(id.to_string()))
@@ -200,13 +188,7 @@ impl<'a> Setup<'a> {
     }
 
     fn rules(&self) -> SelectionRules {
-        let created = self
-            .case
-            .config
-            .created
-            .clone()
-            .or(self.world.config.created.clone())
-            .unwrap();
+        let created = self.case.config.created.clone().or(self.world.config.created.clone()).unwrap();
         let project = self.world.config.project.clone().unwrap();
         SelectionRules {
             statuses: AllowedStatuses::Only(["ACTIVE", "DOWN"].map(str::to_owned).into()),
@@ -222,12 +204,7 @@ impl<'a> Setup<'a> {
     }
 
     fn server(&self, vm: &str) -> ServerPart {
-        self.case
-            .servers
-            .get(vm)
-            .or_else(|| self.world.servers.get(vm))
-            .cloned()
-            .unwrap()
+        self.case.servers.get(vm).or_else(|| self.world.servers.get(vm)).cloned().unwrap()
     }
 
     fn mac_of(&self, port: &str) -> Mac {
@@ -241,27 +218,14 @@ impl<'a> Setup<'a> {
         let subnets = self.subnets();
         let nodes = self.case.delivered.iter().map(|(vm, indices)| {
             let interfaces = indices.iter().map(|(index, port)| {
-                let known = self
-                    .ports
-                    .iter()
-                    .find(|(_, p)| p.id.as_str() == port)
-                    .map(|(_, p)| p);
+                let known = self.ports.iter().find(|(_, p)| p.id.as_str() == port).map(|(_, p)| p);
                 let subnet = known
-                    .and_then(|p| {
-                        subnets
-                            .iter()
-                            .find(|s| p.fixed_ips.iter().any(|ip| ip.subnet == s.id))
-                    })
+                    .and_then(|p| subnets.iter().find(|s| p.fixed_ips.iter().any(|ip| ip.subnet == s.id)))
                     .unwrap_or(&subnets[0]);
-                let address = self
-                    .case
-                    .delivered_addresses
-                    .get(port)
-                    .cloned()
-                    .unwrap_or_else(|| {
-                        let ip = known.and_then(|p| p.fixed_ips.iter().find(|ip| ip.subnet == subnet.id));
-                        ip.map_or("192.168.10.250".to_owned(), |ip| ip.address.to_string())
-                    });
+                let address = self.case.delivered_addresses.get(port).cloned().unwrap_or_else(|| {
+                    let ip = known.and_then(|p| p.fixed_ips.iter().find(|ip| ip.subnet == subnet.id));
+                    ip.map_or("192.168.10.250".to_owned(), |ip| ip.address.to_string())
+                });
                 Interface {
                     id: *index,
                     name: Interface::name_of(*index),
@@ -276,11 +240,7 @@ impl<'a> Setup<'a> {
                 }
             });
             let node_name = NodeName::new(&self.server(vm).name).unwrap();
-            let node = NodeConfig {
-                node_name,
-                instance_id: VmId::new(vm),
-                interfaces: interfaces.collect(),
-            };
+            let node = NodeConfig { node_name, instance_id: VmId::new(vm), interfaces: interfaces.collect() };
             (node.node_name.clone(), Arc::new(node))
         });
         Delivered(nodes.collect())
@@ -290,29 +250,15 @@ impl<'a> Setup<'a> {
 fn run(world: &World, case: &Case) -> Result<(), String> {
     let setup = Setup::new(world, case);
     let (subnets, rules, delivered) = (setup.subnets(), setup.rules(), setup.delivered());
-    let delivered_ports: HashSet<_> = delivered
-        .0
-        .values()
-        .flat_map(|n| &n.interfaces)
-        .filter_map(|i| i.port_id.clone())
-        .collect();
-    let vms: BTreeSet<String> = case
-        .config
-        .vms
-        .clone()
-        .or(world.config.vms.clone())
-        .unwrap()
-        .into_iter()
-        .collect();
+    let delivered_ports: HashSet<_> =
+        delivered.0.values().flat_map(|n| &n.interfaces).filter_map(|i| i.port_id.clone()).collect();
+    let vms: BTreeSet<String> =
+        case.config.vms.clone().or(world.config.vms.clone()).unwrap().into_iter().collect();
     let mut decisions = BTreeMap::new();
     for vm in &vms {
         let id = VmId::new(vm);
-        let ports: Vec<ListedPort> = setup
-            .ports
-            .iter()
-            .filter(|(owner, _)| *owner == id)
-            .map(|(_, p)| Ok(p.clone()))
-            .collect();
+        let ports: Vec<ListedPort> =
+            setup.ports.iter().filter(|(owner, _)| *owner == id).map(|(_, p)| Ok(p.clone())).collect();
         let part = setup.server(vm);
         let (_, decision) = step(
             &VmState::default(),
@@ -323,10 +269,7 @@ fn run(world: &World, case: &Case) -> Result<(), String> {
                 node_name_key: case.settings.openstack_node_name_metadata_key.as_deref(),
                 subnets: &subnets,
                 ports: &ports,
-                server: &Server::Found {
-                    name: part.name,
-                    metadata: part.metadata,
-                },
+                server: &Server::Found { name: part.name, metadata: part.metadata },
                 delivered: delivered.of_vm(&id).as_deref(),
                 delivered_ports: &delivered_ports,
                 now: Instant::now(),
@@ -349,22 +292,13 @@ fn run(world: &World, case: &Case) -> Result<(), String> {
         .wanted
         .iter()
         .map(|(name, wanted)| {
-            let row = |i: &Interface| {
-                (
-                    i.id,
-                    i.port_id.clone().unwrap().to_string(),
-                    i.address.to_string(),
-                )
-            };
+            let row = |i: &Interface| (i.id, i.port_id.clone().unwrap().to_string(), i.address.to_string());
             (name.to_string(), wanted.node.interfaces.iter().map(row).collect())
         })
         .collect();
     same("nodes", &nodes, &case.expect.nodes)?;
     for interface in settled.wanted.values().flat_map(|wanted| &wanted.node.interfaces) {
-        let subnet = subnets
-            .iter()
-            .find(|s| Some(&s.id) == interface.subnet_id.as_ref())
-            .unwrap();
+        let subnet = subnets.iter().find(|s| Some(&s.id) == interface.subnet_id.as_ref()).unwrap();
         same("cidr", &interface.cidr.to_string(), &subnet.cidr.to_string())?;
         same("mtu", &i64::from(interface.mtu), &subnet.mtu)?;
         let port = interface.port_id.as_ref().unwrap().as_str();
@@ -379,11 +313,8 @@ fn run(world: &World, case: &Case) -> Result<(), String> {
         .map(|v| (v.port.to_string(), v.verdict))
         .collect();
     same("verdicts", &verdicts, &case.expect.verdicts)?;
-    let skipped: BTreeMap<String, String> = settled
-        .skipped
-        .iter()
-        .map(|(vm, (reason, _))| (vm.to_string(), reason.to_string()))
-        .collect();
+    let skipped: BTreeMap<String, String> =
+        settled.skipped.iter().map(|(vm, (reason, _))| (vm.to_string(), reason.to_string())).collect();
     same("skipped", &skipped, &case.expect.skipped)?;
     if let Some(expect) = &case.expect.change {
         same("change", &change_of(&setup, &delivered, &settled), expect)?;
@@ -396,13 +327,7 @@ fn change_of(setup: &Setup<'_>, delivered: &Delivered, settled: &settle::Settled
         .ports
         .iter()
         .map(|(_, p)| (p.mac, p.id.to_string()))
-        .chain(
-            setup
-                .case
-                .macs
-                .iter()
-                .map(|(port, mac)| (mac.parse().unwrap(), port.clone())),
-        )
+        .chain(setup.case.macs.iter().map(|(port, mac)| (mac.parse().unwrap(), port.clone())))
         .collect();
     let mut all = ExpectChange::default();
     for wanted in settled.wanted.values() {
@@ -410,11 +335,7 @@ fn change_of(setup: &Setup<'_>, delivered: &Delivered, settled: &settle::Settled
             continue;
         };
         let change = change::diff(&before, &wanted.node);
-        let to_ports = |macs: Vec<Mac>| {
-            macs.into_iter()
-                .map(|mac| names[&mac].clone())
-                .collect::<Vec<_>>()
-        };
+        let to_ports = |macs: Vec<Mac>| macs.into_iter().map(|mac| names[&mac].clone()).collect::<Vec<_>>();
         all.added.extend(to_ports(change.added));
         all.removed.extend(to_ports(change.removed));
         all.renamed.extend(to_ports(change.renamed));
@@ -424,11 +345,7 @@ fn change_of(setup: &Setup<'_>, delivered: &Delivered, settled: &settle::Settled
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: &T, want: &T) -> Result<(), String> {
-    if got == want {
-        Ok(())
-    } else {
-        Err(format!("{what}:\n   got  {got:?}\n   want {want:?}"))
-    }
+    if got == want { Ok(()) } else { Err(format!("{what}:\n   got  {got:?}\n   want {want:?}")) }
 }
 
 #[test]
@@ -438,11 +355,7 @@ fn every_worked_example_comes_out_as_written() {
     let failures: Vec<String> = file
         .cases
         .iter()
-        .filter_map(|case| {
-            run(&file.world, case)
-                .err()
-                .map(|error| format!("- {}: {error}", case.name))
-        })
+        .filter_map(|case| run(&file.world, case).err().map(|error| format!("- {}: {error}", case.name)))
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

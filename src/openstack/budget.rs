@@ -155,12 +155,7 @@ impl Attempt {
     /// Keystone answered 401.
     pub(super) fn refused(self) {
         let mut entries = self.ledger.lock();
-        let Try {
-            password,
-            project,
-            is_renewal,
-            ..
-        } = self.attempt;
+        let Try { password, project, is_renewal, .. } = self.attempt;
         let was_good = entries.good == Some(password);
         if was_good && is_renewal {
             // What worked works no more: the password was changed, or the user was disabled.
@@ -177,11 +172,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         let mut entries = self.ledger.lock();
-        if let Some(place) = entries
-            .flying
-            .iter()
-            .position(|password| *password == self.attempt.password)
-        {
+        if let Some(place) = entries.flying.iter().position(|password| *password == self.attempt.password) {
             entries.flying.swap_remove(place);
         }
         drop(entries);
@@ -248,12 +239,7 @@ mod tests {
         let budgets = Budgets::default();
         let mut flying = Vec::new();
         for project in 0..MOST {
-            flying.push(
-                budgets
-                    .admit(attempt("wrong", &project.to_string()))
-                    .await
-                    .unwrap(),
-            );
+            flying.push(budgets.admit(attempt("wrong", &project.to_string())).await.unwrap());
         }
         let last = attempt("wrong", "last");
         let mut waits = Box::pin(budgets.admit(last));
@@ -279,21 +265,14 @@ mod tests {
             assert!(refused(&budgets, "right", "forbidden").await);
         }
         assert!(!refused(&budgets, "right", "forbidden").await);
-        budgets
-            .admit(attempt("right", "another"))
-            .await
-            .unwrap()
-            .accepted();
+        budgets.admit(attempt("right", "another")).await.unwrap().accepted();
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_password_that_stops_to_work_counts_against_the_account() {
         let budgets = Budgets::default();
         budgets.admit(attempt("right", "p")).await.unwrap().accepted();
-        let renewal = Try {
-            is_renewal: true,
-            ..attempt("right", "p")
-        };
+        let renewal = Try { is_renewal: true, ..attempt("right", "p") };
         budgets.admit(renewal).await.unwrap().refused();
         for project in 1..MOST {
             assert!(refused(&budgets, "right", &project.to_string()).await);

@@ -140,11 +140,11 @@ async fn by_id(api: &Api<'_>, root: &Url, vm: &VmId) -> One {
                 One::Server(Server::NotFound)
             }
             // Nova itself has trouble with this one.
-            Some(ErrorKind::Status {
-                code,
-                body: Body::Json,
-                ..
-            }) if !matches!(code, 401 | 403 | 429 | 502..=504) => One::Failed(error),
+            Some(ErrorKind::Status { code, body: Body::Json, .. })
+                if !matches!(code, 401 | 403 | 429 | 502..=504) =>
+            {
+                One::Failed(error)
+            }
             _ => One::GaveUp(error),
         },
     }
@@ -158,11 +158,7 @@ fn read(json: &Value) -> Option<(VmId, Server)> {
         .flatten()
         .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
     let server = Server::Found {
-        name: json
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
+        name: json.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
         metadata: metadata.collect(),
     };
     Some((VmId::new(id), server))
@@ -179,9 +175,7 @@ mod tests {
         let body: Value = serde_json::from_str(&format!("{{{}", body.trim())).unwrap();
         let (vm, server) = read(&body["server"]).unwrap();
         assert_eq!(vm.as_str(), "0f2a5ddd-331d-4fa1-b5ad-0bb01e8c97b1");
-        let Server::Found { name, metadata } = server else {
-            panic!("{server:?}")
-        };
+        let Server::Found { name, metadata } = server else { panic!("{server:?}") };
         assert_eq!((name.as_str(), metadata.len()), ("vm-1", 0));
     }
 
@@ -191,12 +185,6 @@ mod tests {
         let (vm, server) = read(&json).unwrap();
         assert_eq!(vm.as_str(), "a");
         let metadata = BTreeMap::from([("node".to_owned(), "n1".to_owned())]);
-        assert_eq!(
-            server,
-            Server::Found {
-                name: String::new(),
-                metadata
-            }
-        );
+        assert_eq!(server, Server::Found { name: String::new(), metadata });
     }
 }

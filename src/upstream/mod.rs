@@ -16,3 +16,4 @@ pub use answer::{Answer, Call, Repeat};
 pub use client::{BadCaBundle, MAX_BODY, Tls, Upstream, UpstreamSettings};
 pub use error::{Body, ErrorKind, UpstreamError};
 pub use limits::{CloudLimits, Limiter, Permit, Resting, Turn};
+pub(crate) use message::tidy as stable_text;

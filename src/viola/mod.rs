@@ -1,1 +1,6 @@
 //! The Viola API: the client, and (later) the stand-in server.
+
+mod answer;
+mod client;
+
+pub use client::{ViolaClient, ViolaSettings};

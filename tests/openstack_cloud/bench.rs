@@ -27,24 +27,16 @@ pub struct Secrets(Arc<Mutex<BTreeMap<(String, String), Entries>>>);
 impl Secrets {
     pub fn set(&self, namespace: &str, name: &str, key: &str, value: &str) {
         let entry = vec![(key.to_owned(), value.to_owned())];
-        self.0
-            .lock()
-            .unwrap()
-            .insert((namespace.to_owned(), name.to_owned()), entry);
+        self.0.lock().unwrap().insert((namespace.to_owned(), name.to_owned()), entry);
     }
 }
 
 impl SecretSource for Secrets {
     fn get(&self, namespace: &str, name: &str) -> BoxFuture<'_, Result<Option<SecretData>, SecretError>> {
         let secrets = self.0.lock().unwrap();
-        let data = secrets
-            .get(&(namespace.to_owned(), name.to_owned()))
-            .map(|entries| {
-                entries
-                    .iter()
-                    .map(|(key, value)| (key.clone(), SecretString::from(value.as_str())))
-                    .collect()
-            });
+        let data = secrets.get(&(namespace.to_owned(), name.to_owned())).map(|entries| {
+            entries.iter().map(|(key, value)| (key.clone(), SecretString::from(value.as_str()))).collect()
+        });
         Box::pin(std::future::ready(Ok(data)))
     }
 }
@@ -109,11 +101,7 @@ impl Bench {
 /// Limits that no test meets by accident.
 pub fn generous() -> OpenstackSettings {
     OpenstackSettings {
-        limits: CloudLimits {
-            max_in_flight: 8,
-            rate: 100_000.0,
-            burst: 100_000,
-        },
+        limits: CloudLimits { max_in_flight: 8, rate: 100_000.0, burst: 100_000 },
         ..OpenstackSettings::default()
     }
 }
@@ -132,10 +120,7 @@ pub fn config(fake: &Fake, name: &str, vms: &[String]) -> Config {
             source: CredentialSource::Contrabass {
                 endpoint: format!("http://{}/contrabass/", fake.addr),
                 provider_id: "provider-1".to_owned(),
-                key: EncryptKeySource {
-                    secret: None,
-                    inline: Some(SecretString::from(KEY)),
-                },
+                key: EncryptKeySource { secret: None, inline: Some(SecretString::from(KEY)) },
                 timeout: Duration::from_secs(20),
                 insecure_tls: false,
             },

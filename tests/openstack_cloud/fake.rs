@@ -147,14 +147,8 @@ impl Fake {
             token_extra: json!({}),
             token_life_seconds: 3600,
             ports: Vec::new(),
-            subnets: vec![
-                subnet("sub-1", "one", "net-1", PROJECT),
-                subnet("sub-2", "two", "net-2", PROJECT),
-            ],
-            networks: vec![
-                json!({"id": "net-1", "mtu": 1450}),
-                json!({"id": "net-2", "mtu": 9000}),
-            ],
+            subnets: vec![subnet("sub-1", "one", "net-1", PROJECT), subnet("sub-2", "two", "net-2", PROJECT)],
+            networks: vec![json!({"id": "net-1", "mtu": 1450}), json!({"id": "net-2", "mtu": 9000})],
             servers: BTreeMap::new(),
             page: 1000,
             links: Links::default(),
@@ -166,15 +160,9 @@ impl Fake {
             log: Vec::new(),
             issued: 0,
         };
-        let fake = Self {
-            addr,
-            world: Arc::new(Mutex::new(world)),
-        };
+        let fake = Self { addr, world: Arc::new(Mutex::new(world)) };
         let app = Router::new()
-            .route(
-                "/contrabass/v1/contrabass/admin/infra/provider/{id}",
-                get(provider),
-            )
+            .route("/contrabass/v1/contrabass/admin/infra/provider/{id}", get(provider))
             .route("/identity/v3/auth/tokens", post(login))
             .route("/network/v2.0/ports", get(list_ports))
             .route("/network/v2.0/subnets", get(list_subnets))
@@ -194,9 +182,7 @@ impl Fake {
     /// Adds `n` servers, each with one port, and gives their ids.
     pub fn vms(&self, n: usize) -> Vec<String> {
         let mut world = self.world();
-        let ids: Vec<String> = (0..n)
-            .map(|i| format!("00000000-0000-0000-0000-{i:012}"))
-            .collect();
+        let ids: Vec<String> = (0..n).map(|i| format!("00000000-0000-0000-0000-{i:012}")).collect();
         for (i, id) in ids.iter().enumerate() {
             world.ports.push(port(&format!("port-{i:04}"), id));
             world.servers.insert(id.clone(), server(id, &format!("vm-{i}")));
@@ -218,20 +204,11 @@ impl Fake {
     }
 
     pub fn count(&self, operation: &str) -> usize {
-        self.world()
-            .log
-            .iter()
-            .filter(|r| r.operation == operation)
-            .count()
+        self.world().log.iter().filter(|r| r.operation == operation).count()
     }
 
     pub fn requests(&self, operation: &str) -> Vec<Request> {
-        self.world()
-            .log
-            .iter()
-            .filter(|r| r.operation == operation)
-            .cloned()
-            .collect()
+        self.world().log.iter().filter(|r| r.operation == operation).cloned().collect()
     }
 
     pub fn clear_log(&self) -> usize {
@@ -247,22 +224,12 @@ impl Fake {
     ) -> Result<(), Response> {
         let (fault, refused) = {
             let mut world = self.world();
-            world.log.push(Request {
-                operation,
-                query: query.unwrap_or_default().to_owned(),
-            });
+            world.log.push(Request { operation, query: query.unwrap_or_default().to_owned() });
             let fault = world.faults.get_mut(operation).and_then(VecDeque::pop_front);
             let fault = fault.or_else(|| world.broken.get(operation).cloned());
-            let service = if operation.contains("server") {
-                "nova"
-            } else {
-                "neutron"
-            };
+            let service = if operation.contains("server") { "nova" } else { "neutron" };
             let refused = headers.is_some_and(|headers| {
-                let token = headers
-                    .get("x-auth-token")
-                    .and_then(|t| t.to_str().ok())
-                    .unwrap_or_default();
+                let token = headers.get("x-auth-token").and_then(|t| t.to_str().ok()).unwrap_or_default();
                 world.refusing.contains(service) || !world.tokens.contains(token)
             });
             (fault, refused)
@@ -271,12 +238,9 @@ impl Fake {
             Some(Fault::Status(code, body)) => return Err(answer(code, body.to_owned())),
             Some(Fault::RetryAfter(code, seconds)) => {
                 let header = [(HeaderName::from_static("retry-after"), seconds.to_string())];
-                return Err((
-                    StatusCode::from_u16(code).unwrap(),
-                    header,
-                    "{\"message\": \"later\"}",
-                )
-                    .into_response());
+                return Err(
+                    (StatusCode::from_u16(code).unwrap(), header, "{\"message\": \"later\"}").into_response()
+                );
             }
             Some(Fault::Hang) => std::future::pending().await,
             Some(Fault::Close) => close(),
@@ -308,10 +272,7 @@ fn ok(body: Value) -> Response {
 }
 
 fn neutron_error(code: u16, kind: &str, message: String) -> Response {
-    answer(
-        code,
-        json!({"NeutronError": {"type": kind, "message": message, "detail": ""}}).to_string(),
-    )
+    answer(code, json!({"NeutronError": {"type": kind, "message": message, "detail": ""}}).to_string())
 }
 
 async fn provider(State(fake): State<Fake>) -> Response {
@@ -326,14 +287,8 @@ async fn provider(State(fake): State<Fake>) -> Response {
 
 async fn login(State(fake): State<Fake>, body: Bytes) -> Response {
     let body: Value = serde_json::from_slice(&body).unwrap();
-    let user = body
-        .pointer("/auth/identity/password/user")
-        .cloned()
-        .unwrap_or_default();
-    let project = body
-        .pointer("/auth/scope/project/id")
-        .cloned()
-        .unwrap_or_default();
+    let user = body.pointer("/auth/identity/password/user").cloned().unwrap_or_default();
+    let project = body.pointer("/auth/scope/project/id").cloned().unwrap_or_default();
     if let Err(response) = fake.meet("log in", None, None).await {
         return response;
     }
@@ -361,18 +316,10 @@ async fn login(State(fake): State<Fake>, body: Bytes) -> Response {
 /// One page of `items` (sorted by id), as the real ones cut it.
 fn page(fake: &Fake, key: &str, path: &str, query: &str, items: Vec<Value>) -> Result<Value, ()> {
     let world = fake.world();
-    let limit = values(query, "limit")
-        .first()
-        .and_then(|l| l.parse().ok())
-        .unwrap_or(usize::MAX);
+    let limit = values(query, "limit").first().and_then(|l| l.parse().ok()).unwrap_or(usize::MAX);
     let start = match values(query, "marker").first() {
         None => 0,
-        Some(marker) => {
-            1 + items
-                .iter()
-                .position(|item| item["id"] == json!(marker))
-                .ok_or(())?
-        }
+        Some(marker) => 1 + items.iter().position(|item| item["id"] == json!(marker)).ok_or(())?,
     };
     let size = world.page.min(limit);
     let cut: Vec<Value> = items.iter().skip(start).take(size).cloned().collect();
@@ -402,15 +349,8 @@ async fn list_ports(State(fake): State<Fake>, headers: HeaderMap, RawQuery(query
     if let Err(response) = fake.meet("list ports", Some(&query), Some(&headers)).await {
         return response;
     }
-    let ids: HashSet<String> = values(&query, "device_id")
-        .into_iter()
-        .map(|id| id.to_lowercase())
-        .collect();
-    let too_many = fake
-        .world()
-        .most_ids
-        .filter(|(most, _)| ids.len() > *most)
-        .map(|(_, what)| what);
+    let ids: HashSet<String> = values(&query, "device_id").into_iter().map(|id| id.to_lowercase()).collect();
+    let too_many = fake.world().most_ids.filter(|(most, _)| ids.len() > *most).map(|(_, what)| what);
     let is_listed = |port: &&Value| {
         let device = port["device_id"].as_str().unwrap_or_default().to_lowercase();
         port["device_id"].is_null() || ids.contains(&device)
@@ -437,9 +377,7 @@ async fn list_subnets(State(fake): State<Fake>, headers: HeaderMap, RawQuery(que
         return response;
     }
     let matches = |key: &str, subnet: &Value| {
-        values(&query, key)
-            .first()
-            .is_none_or(|value| subnet[key] == json!(value))
+        values(&query, key).first().is_none_or(|value| subnet[key] == json!(value))
     };
     let world = fake.world();
     let found: Vec<&Value> = world
@@ -470,11 +408,7 @@ async fn get_network(State(fake): State<Fake>, headers: HeaderMap, Path(id): Pat
     }
     match one(&fake.world().networks, &id) {
         Some(network) => ok(json!({"network": network})),
-        None => neutron_error(
-            404,
-            "NetworkNotFound",
-            format!("Network {id} could not be found."),
-        ),
+        None => neutron_error(404, "NetworkNotFound", format!("Network {id} could not be found.")),
     }
 }
 
@@ -483,19 +417,13 @@ async fn list_servers(State(fake): State<Fake>, headers: HeaderMap, RawQuery(que
     if let Err(response) = fake.meet("list servers", Some(&query), Some(&headers)).await {
         return response;
     }
-    let servers: Vec<Value> = fake
-        .world()
-        .servers
-        .values()
-        .filter(|s| s["hidden"].is_null())
-        .cloned()
-        .collect();
+    let servers: Vec<Value> =
+        fake.world().servers.values().filter(|s| s["hidden"].is_null()).cloned().collect();
     match page(&fake, "servers", "/compute/v2.1/servers/detail", &query, servers) {
         Ok(body) => ok(body),
-        Err(()) => answer(
-            400,
-            json!({"badRequest": {"code": 400, "message": "marker [x] not found"}}).to_string(),
-        ),
+        Err(()) => {
+            answer(400, json!({"badRequest": {"code": 400, "message": "marker [x] not found"}}).to_string())
+        }
     }
 }
 

@@ -17,10 +17,7 @@ async fn a_steady_poll_of_fifty_servers_costs_two_requests() {
     let bench = Bench::start().await;
     let config = bench.config("c", &bench.fake.vms(50));
     let first = bench.poll(&config).await.unwrap();
-    assert_eq!(
-        (port_count(&first), first.servers.len(), first.subnets.len()),
-        (50, 50, 2)
-    );
+    assert_eq!((port_count(&first), first.servers.len(), first.subnets.len()), (50, 50, 2));
     for _ in 0..3 {
         bench.fake.clear_log();
         assert_eq!(bench.poll(&config).await.unwrap(), first);
@@ -38,10 +35,7 @@ async fn configs_of_one_session_share_subnets_and_names() {
     }
     assert_eq!(bench.fake.count("get subnet"), 2);
     assert_eq!(bench.fake.count("get network"), 2);
-    assert_eq!(
-        bench.fake.count("list servers") + bench.fake.count("get server"),
-        1
-    );
+    assert_eq!(bench.fake.count("list servers") + bench.fake.count("get server"), 1);
 }
 
 #[tokio::test]
@@ -65,11 +59,7 @@ async fn pages_are_followed_to_the_end_in_every_form_of_link() {
                 let mut world = bench.fake.world();
                 (world.page, world.links) = (page, links);
             }
-            assert_eq!(
-                port_count(&bench.poll(&config).await.unwrap()),
-                12,
-                "{links:?} {page}"
-            );
+            assert_eq!(port_count(&bench.poll(&config).await.unwrap()), 12, "{links:?} {page}");
             for request in bench.fake.requests("list ports") {
                 assert_eq!(request.values("device_id").len(), 12, "the filters stay");
                 assert_eq!(request.values("fields").len(), 9, "the fields stay");
@@ -84,49 +74,30 @@ async fn a_page_that_fails_fails_the_round() {
     let config = bench.config("c", &bench.fake.vms(12));
     bench.poll(&config).await.unwrap();
     bench.fake.world().page = 5;
-    let fine = Fault::Status(
-        200,
-        r#"{"ports": [], "ports_links": [{"rel": "next", "href": "?marker=port-0004"}]}"#,
-    );
+    let fine =
+        Fault::Status(200, r#"{"ports": [], "ports_links": [{"rel": "next", "href": "?marker=port-0004"}]}"#);
     bench.fake.fault("list ports", [fine, Fault::Status(500, "boom")]);
     let error = bench.poll(&config).await.unwrap_err();
     assert_eq!(error.reason, Reason::NeutronPortError);
-    assert_eq!(
-        error.message,
-        r#"neutron: list ports: 500 Internal Server Error "boom""#
-    );
+    assert_eq!(error.message, r#"neutron: list ports: 500 Internal Server Error "boom""#);
 }
 
 #[tokio::test]
 async fn a_marker_that_is_gone_starts_over() {
     let bench = Bench::start().await;
     let config = bench.config("c", &bench.fake.vms(4));
-    let gone = Fault::Status(
-        200,
-        r#"{"ports": [], "ports_links": [{"rel": "next", "href": "?marker=gone"}]}"#,
-    );
+    let gone =
+        Fault::Status(200, r#"{"ports": [], "ports_links": [{"rel": "next", "href": "?marker=gone"}]}"#);
     bench.fake.fault("list ports", [gone.clone()]);
     assert_eq!(port_count(&bench.poll(&config).await.unwrap()), 4);
     assert_eq!(bench.fake.count("list ports"), 3);
     // But not for ever.
     bench.fake.clear_log();
-    let not_found = Fault::Status(
-        404,
-        r#"{"NeutronError": {"type": "PortNotFound", "message": "Port gone"}}"#,
-    );
-    let again = [
-        gone.clone(),
-        not_found.clone(),
-        gone.clone(),
-        not_found.clone(),
-        gone,
-        not_found,
-    ];
+    let not_found =
+        Fault::Status(404, r#"{"NeutronError": {"type": "PortNotFound", "message": "Port gone"}}"#);
+    let again = [gone.clone(), not_found.clone(), gone.clone(), not_found.clone(), gone, not_found];
     bench.fake.fault("list ports", again);
-    assert_eq!(
-        bench.poll(&config).await.unwrap_err().reason,
-        Reason::NeutronPortError
-    );
+    assert_eq!(bench.poll(&config).await.unwrap_err().reason, Reason::NeutronPortError);
     assert_eq!(bench.fake.count("list ports"), 6);
 }
 
@@ -137,16 +108,11 @@ async fn links_that_go_round_in_a_circle_end_as_an_error() {
     let config = bench.config("c", &vms);
     {
         let mut world = bench.fake.world();
-        world
-            .ports
-            .extend([port("port-0001", &vms[0]), port("port-0002", &vms[0])]);
+        world.ports.extend([port("port-0001", &vms[0]), port("port-0002", &vms[0])]);
         (world.page, world.links) = (1, Links::Circle);
     }
     let error = bench.poll(&config).await.unwrap_err();
-    assert_eq!(
-        error.message,
-        "neutron: list ports: the page links go round in a circle"
-    );
+    assert_eq!(error.message, "neutron: list ports: the page links go round in a circle");
 }
 
 #[tokio::test]
@@ -158,10 +124,7 @@ async fn a_port_on_two_pages_counts_once() {
         r#"{{"ports": [{}], "ports_links": [{{"rel": "next", "href": "?marker=port-0000"}}]}}"#,
         port("port-0001", &vms[1])
     );
-    bench.fake.fault(
-        "list ports",
-        [Fault::Status(200, Box::leak(page.into_boxed_str()))],
-    );
+    bench.fake.fault("list ports", [Fault::Status(200, Box::leak(page.into_boxed_str()))]);
     let observation = bench.poll(&config).await.unwrap();
     assert_eq!(observation.ports[&VmId::new(&vms[1])].len(), 1);
     assert_eq!(port_count(&observation), 2);
@@ -185,29 +148,13 @@ async fn a_request_too_long_for_the_front_end_is_halved_and_remembered() {
             world.most_ids = Some((most, too_many));
             world.ports.push(strangers);
         }
-        assert_eq!(
-            port_count(&bench.poll(&config).await.unwrap()),
-            20,
-            "{too_many:?}"
-        );
+        assert_eq!(port_count(&bench.poll(&config).await.unwrap()), 20, "{too_many:?}");
         bench.fake.clear_log();
-        assert_eq!(
-            port_count(&bench.poll(&config).await.unwrap()),
-            20,
-            "{too_many:?}"
-        );
+        assert_eq!(port_count(&bench.poll(&config).await.unwrap()), 20, "{too_many:?}");
         let requests = bench.fake.requests("list ports");
-        let longest = requests
-            .iter()
-            .map(|r| r.values("device_id").len())
-            .max()
-            .unwrap();
+        let longest = requests.iter().map(|r| r.values("device_id").len()).max().unwrap();
         assert!(longest <= most && longest * 2 > most, "{too_many:?}: {longest}");
-        assert_eq!(
-            requests.len(),
-            20_usize.div_ceil(longest),
-            "{too_many:?}: no failed ones among them"
-        );
+        assert_eq!(requests.len(), 20_usize.div_ceil(longest), "{too_many:?}: no failed ones among them");
     }
 }
 
@@ -246,15 +193,8 @@ async fn a_front_end_that_closes_every_connection_is_an_error_with_a_bound() {
     bench.fake.clear_log();
     bench.fake.break_down("list ports", Fault::Close);
     let error = bench.poll(&config).await.unwrap_err();
-    assert_eq!(
-        error.message,
-        "neutron: list ports: the connection was closed without an answer"
-    );
-    assert!(
-        bench.fake.count("list ports") <= 2 * 6,
-        "{}",
-        bench.fake.count("list ports")
-    );
+    assert_eq!(error.message, "neutron: list ports: the connection was closed without an answer");
+    assert!(bench.fake.count("list ports") <= 2 * 6, "{}", bench.fake.count("list ports"));
     // The outage taught nothing about lengths.
     bench.fake.world().broken.clear();
     bench.fake.clear_log();
@@ -267,10 +207,7 @@ async fn device_ids_compare_without_case() {
     let bench = Bench::start().await;
     let id = "ABCDEF00-0000-0000-0000-000000000001".to_owned();
     bench.fake.world().ports.push(port("p", &id));
-    let observation = bench
-        .poll(&bench.config("c", std::slice::from_ref(&id)))
-        .await
-        .unwrap();
+    let observation = bench.poll(&bench.config("c", std::slice::from_ref(&id))).await.unwrap();
     assert_eq!(observation.ports[&VmId::new(&id)].len(), 1);
 }
 
@@ -281,10 +218,7 @@ async fn an_unreadable_port_is_its_servers_trouble_only() {
     bench.fake.world().ports[0]["mac_address"] = json!("not a mac");
     let observation = bench.poll(&bench.config("c", &vms)).await.unwrap();
     let problem = observation.ports[&VmId::new(&vms[0])][0].as_ref().unwrap_err();
-    assert_eq!(
-        (problem.id.as_str(), problem.problem.contains("mac_address")),
-        ("port-0000", true)
-    );
+    assert_eq!((problem.id.as_str(), problem.problem.contains("mac_address")), ("port-0000", true));
     assert!(observation.ports[&VmId::new(&vms[1])][0].is_ok());
 }
 
@@ -295,10 +229,7 @@ async fn a_port_that_says_not_whose_it_is_fails_the_round() {
     bench.fake.world().ports[0]["device_id"] = json!(null);
     let error = bench.poll(&config).await.unwrap_err();
     assert_eq!(error.reason, Reason::NeutronPortError);
-    assert_eq!(
-        error.message,
-        r#"neutron: list ports: port "port-0000" has no device_id that can be read"#
-    );
+    assert_eq!(error.message, r#"neutron: list ports: port "port-0000" has no device_id that can be read"#);
 }
 
 #[tokio::test]
@@ -307,30 +238,16 @@ async fn ports_of_every_owner_are_handed_on() {
     let vms = bench.fake.vms(1);
     bench.fake.world().ports[0]["device_owner"] = json!("network:dhcp");
     let observation = bench.poll(&bench.config("c", &vms)).await.unwrap();
-    assert_eq!(
-        observation.ports[&VmId::new(&vms[0])][0].as_ref().unwrap().owner,
-        "network:dhcp"
-    );
+    assert_eq!(observation.ports[&VmId::new(&vms[0])][0].as_ref().unwrap().owner, "network:dhcp");
 }
 
 #[tokio::test]
 async fn an_answer_that_is_no_list_is_an_error() {
     let bench = Bench::start().await;
     let config = bench.config("c", &bench.fake.vms(1));
-    for body in [
-        "<html>maintenance</html>",
-        "[]",
-        "{}",
-        r#"{"ports": null}"#,
-        r#"{"ports": ["#,
-        "",
-    ] {
+    for body in ["<html>maintenance</html>", "[]", "{}", r#"{"ports": null}"#, r#"{"ports": ["#, ""] {
         bench.fake.fault("list ports", [Fault::Status(200, body)]);
-        assert_eq!(
-            bench.poll(&config).await.unwrap_err().reason,
-            Reason::NeutronPortError,
-            "{body}"
-        );
+        assert_eq!(bench.poll(&config).await.unwrap_err().reason, Reason::NeutronPortError, "{body}");
     }
 }
 
@@ -353,18 +270,12 @@ async fn a_subnet_is_found_by_name_in_the_own_project_first() {
     let mine = bench.poll(&by_name(&bench, "a b&c")).await.unwrap();
     assert_eq!(mine.subnets[0].id, SubnetId::from("mine"));
     let shared = bench.poll(&by_name(&bench, "elsewhere")).await.unwrap();
-    assert_eq!(
-        (shared.subnets[0].id.as_str(), shared.subnets[0].mtu),
-        ("shared", 9000)
-    );
+    assert_eq!((shared.subnets[0].id.as_str(), shared.subnets[0].mtu), ("shared", 9000));
     let error = bench.poll(&by_name(&bench, "twice")).await.unwrap_err();
     assert_eq!(error.reason, Reason::SubnetNotUnique);
     let error = bench.poll(&by_name(&bench, "none")).await.unwrap_err();
     assert_eq!(error.reason, Reason::SubnetNotFound);
-    assert_eq!(
-        error.message,
-        r#"neutron: there is no subnet named "none", or it is not visible"#
-    );
+    assert_eq!(error.message, r#"neutron: there is no subnet named "none", or it is not visible"#);
 }
 
 #[tokio::test]
@@ -390,56 +301,14 @@ async fn a_subnet_or_network_that_cannot_be_read_is_told_by_its_reason() {
     };
     let gone =
         r#"{"NeutronError": {"type": "SubnetNotFound", "message": "Subnet sub-1 could not be found."}}"#;
-    check(
-        "get subnet",
-        Fault::Status(404, gone),
-        Reason::SubnetNotFound,
-        "no subnet sub-1",
-    )
-    .await;
+    check("get subnet", Fault::Status(404, gone), Reason::SubnetNotFound, "no subnet sub-1").await;
     let page = "<html><title>404 Not Found</title></html>";
-    check(
-        "get subnet",
-        Fault::Status(404, page),
-        Reason::NeutronSubnetError,
-        "404",
-    )
-    .await;
-    check(
-        "get subnet",
-        Fault::Status(503, ""),
-        Reason::NeutronSubnetError,
-        "503",
-    )
-    .await;
-    check(
-        "get subnet",
-        Fault::Status(200, "{}"),
-        Reason::NeutronSubnetError,
-        "no cidr",
-    )
-    .await;
-    check(
-        "get network",
-        Fault::Status(404, "{}"),
-        Reason::NeutronNetworkError,
-        "404",
-    )
-    .await;
-    check(
-        "get network",
-        Fault::Status(500, "{}"),
-        Reason::NeutronNetworkError,
-        "500",
-    )
-    .await;
+    check("get subnet", Fault::Status(404, page), Reason::NeutronSubnetError, "404").await;
+    check("get subnet", Fault::Status(503, ""), Reason::NeutronSubnetError, "503").await;
+    check("get subnet", Fault::Status(200, "{}"), Reason::NeutronSubnetError, "no cidr").await;
+    check("get network", Fault::Status(404, "{}"), Reason::NeutronNetworkError, "404").await;
+    check("get network", Fault::Status(500, "{}"), Reason::NeutronNetworkError, "500").await;
     let no_mtu = r#"{"network": {"id": "net-1", "mtu": null}}"#;
-    check(
-        "get network",
-        Fault::Status(200, no_mtu),
-        Reason::NeutronNetworkError,
-        "no mtu",
-    )
-    .await;
+    check("get network", Fault::Status(200, no_mtu), Reason::NeutronNetworkError, "no mtu").await;
     bench.poll_anew(&config).await.unwrap();
 }

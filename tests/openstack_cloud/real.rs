@@ -44,17 +44,10 @@ impl Real {
         tokio::spawn(async move { axum::serve(listener, contrabass).await.unwrap() });
 
         let list = |key: &str| seed[key].as_array().unwrap().clone();
-        let vms: Vec<String> = list("servers")
-            .iter()
-            .map(|vm| text(vm, "id").to_uppercase())
-            .collect();
+        let vms: Vec<String> = list("servers").iter().map(|vm| text(vm, "id").to_uppercase()).collect();
         let mut config = bench.config("real", &vms);
-        config.subnets = SubnetSelector::Ids(
-            list("subnets")
-                .iter()
-                .map(|s| SubnetId::from(text(s, "id")))
-                .collect(),
-        );
+        config.subnets =
+            SubnetSelector::Ids(list("subnets").iter().map(|s| SubnetId::from(text(s, "id"))).collect());
         config.cloud.project = ProjectId::from(text(&seed, "project_id"));
         let CredentialSource::Contrabass { endpoint, .. } = &mut config.cloud.source;
         *endpoint = format!("http://{addr}");
@@ -88,10 +81,7 @@ impl Real {
         }
         for server in self.seed["servers"].as_array().unwrap() {
             let found = &seen.servers[&VmId::new(text(server, "id"))];
-            assert!(
-                matches!(found, Server::Found { name, .. } if name == text(server, "name")),
-                "{found:?}"
-            );
+            assert!(matches!(found, Server::Found { name, .. } if name == text(server, "name")), "{found:?}");
         }
         for (seeded, subnet) in self.seed["subnets"].as_array().unwrap().iter().zip(&seen.subnets) {
             assert_eq!(
@@ -99,10 +89,7 @@ impl Real {
                 (text(seeded, "id"), text(seeded, "cidr"))
             );
             let networks = self.seed["networks"].as_array().unwrap();
-            let network = networks
-                .iter()
-                .find(|n| text(n, "id") == subnet.network.as_str())
-                .unwrap();
+            let network = networks.iter().find(|n| text(n, "id") == subnet.network.as_str()).unwrap();
             assert_eq!(json!(subnet.mtu), network["mtu"]);
         }
     }
@@ -124,19 +111,12 @@ async fn check_among_strangers(real: &Real) {
     for (i, vm) in real.config.vms.iter().enumerate() {
         vms.insert(i * 37, vm.clone());
     }
-    let config = Config {
-        vms,
-        ..real.config.clone()
-    };
+    let config = Config { vms, ..real.config.clone() };
     let seen = real.bench.poll(&config).await.unwrap();
     for (vm, expect) in real.ports() {
         assert_eq!(seen.ports[&vm].len(), expect.len(), "{vm}");
     }
-    let missing = seen
-        .servers
-        .values()
-        .filter(|server| **server == Server::NotFound)
-        .count();
+    let missing = seen.servers.values().filter(|server| **server == Server::NotFound).count();
     assert_eq!(missing, 300);
 }
 
@@ -151,10 +131,7 @@ async fn a_real_front_end_is_asked_for_hundreds_of_servers() {
 async fn a_real_front_end_that_closes_or_loses_the_filter_is_asked_for_less() {
     // uWSGI's default buffer loses the filter of the first length and closes the connection on the second.
     for neutron_request_bytes in [6000, 7500, 20_000] {
-        let bench = Bench::with(OpenstackSettings {
-            neutron_request_bytes,
-            ..generous()
-        });
+        let bench = Bench::with(OpenstackSettings { neutron_request_bytes, ..generous() });
         check_among_strangers(&Real::on(bench.await).await).await;
     }
 }
@@ -166,17 +143,11 @@ async fn real_refusals_have_their_reasons() {
     let bench = &real.bench;
     let mut config = real.config.clone();
     config.subnets = SubnetSelector::Ids(vec![SubnetId::from("00000000-0000-4000-8000-000000000000")]);
-    assert_eq!(
-        bench.poll(&config).await.unwrap_err().reason,
-        Reason::SubnetNotFound
-    );
+    assert_eq!(bench.poll(&config).await.unwrap_err().reason, Reason::SubnetNotFound);
     config.subnets = SubnetSelector::Name(text(&real.seed["subnets"][0], "name").to_owned());
     assert_eq!(bench.poll(&config).await.unwrap().subnets.len(), 1);
     config.subnets = SubnetSelector::Name("no such subnet".to_owned());
-    assert_eq!(
-        bench.poll(&config).await.unwrap_err().reason,
-        Reason::SubnetNotFound
-    );
+    assert_eq!(bench.poll(&config).await.unwrap_err().reason, Reason::SubnetNotFound);
     config.cloud.region = Some("Nowhere".to_owned());
     let error = bench.poll(&config).await.unwrap_err();
     assert_eq!(error.reason, Reason::NeutronEndpointError);
@@ -184,10 +155,7 @@ async fn real_refusals_have_their_reasons() {
     config.cloud.project = ProjectId::from("00000000000000000000000000000000");
     let error = bench.poll(&config).await.unwrap_err();
     assert_eq!(error.reason, Reason::KeystoneError);
-    assert!(
-        error.message.starts_with("keystone: log in: 401 Unauthorized"),
-        "{error}"
-    );
+    assert!(error.message.starts_with("keystone: log in: 401 Unauthorized"), "{error}");
     // The account works all the same.
     real.check(&real.config).await;
 }

@@ -24,10 +24,7 @@ async fn many_configs_of_one_source_cost_one_look_up_and_one_login() {
     for session in join_all(configs.iter().map(|config| bench.session(config))).await {
         session.unwrap();
     }
-    assert_eq!(
-        (bench.fake.count("look up provider"), bench.fake.count("log in")),
-        (1, 1)
-    );
+    assert_eq!((bench.fake.count("look up provider"), bench.fake.count("log in")), (1, 1));
     bench.session(&configs[0]).await.unwrap();
     assert_eq!(bench.fake.clear_log(), 2);
 }
@@ -41,24 +38,15 @@ async fn sources_that_lead_to_one_account_and_project_share_the_login() {
     *provider_id = "provider-2".to_owned();
     bench.session(&one).await.unwrap();
     bench.session(&two).await.unwrap();
-    assert_eq!(
-        (bench.fake.count("look up provider"), bench.fake.count("log in")),
-        (2, 1)
-    );
+    assert_eq!((bench.fake.count("look up provider"), bench.fake.count("log in")), (2, 1));
 }
 
 #[tokio::test]
 async fn two_projects_of_one_provider_share_the_look_up_only() {
     let bench = Bench::start().await;
     bench.session(&bench.config("one", &[])).await.unwrap();
-    bench
-        .session(&in_project(bench.config("two", &[]), "p2"))
-        .await
-        .unwrap();
-    assert_eq!(
-        (bench.fake.count("look up provider"), bench.fake.count("log in")),
-        (1, 2)
-    );
+    bench.session(&in_project(bench.config("two", &[]), "p2")).await.unwrap();
+    assert_eq!((bench.fake.count("look up provider"), bench.fake.count("log in")), (1, 2));
 }
 
 #[tokio::test]
@@ -70,10 +58,7 @@ async fn a_session_past_half_of_its_life_is_renewed_with_a_new_look_up() {
     tokio::time::sleep_until(session.renew_at.into()).await;
     let renewed = bench.cloud.session(config, true).await.unwrap();
     assert!(renewed.renew_at > session.renew_at);
-    assert_eq!(
-        (bench.fake.count("look up provider"), bench.fake.count("log in")),
-        (2, 2)
-    );
+    assert_eq!((bench.fake.count("look up provider"), bench.fake.count("log in")), (2, 2));
 }
 
 #[tokio::test]
@@ -82,10 +67,7 @@ async fn a_tokens_life_does_not_depend_on_our_clock() {
     let bench = Bench::start().await;
     let session = bench.session(&bench.config("c", &[])).await.unwrap();
     let half = session.renew_at.duration_since(std::time::Instant::now());
-    assert!(
-        half > Duration::from_secs(1700) && half <= Duration::from_secs(1800),
-        "{half:?}"
-    );
+    assert!(half > Duration::from_secs(1700) && half <= Duration::from_secs(1800), "{half:?}");
 }
 
 #[tokio::test]
@@ -105,27 +87,20 @@ async fn what_is_no_keystone_is_told_with_its_address() {
     bench.fake.world().keystone_url = url.clone();
     let error = bench.session(&bench.config("c", &[])).await.unwrap_err();
     assert_eq!(error.reason, Reason::KeystoneError);
-    assert_eq!(
-        error.message,
-        format!("keystone: log in: 404 Not Found: there is no Keystone v3 at {url}")
-    );
+    assert_eq!(error.message, format!("keystone: log in: 404 Not Found: there is no Keystone v3 at {url}"));
 }
 
 #[tokio::test]
 async fn a_wrong_password_costs_a_handful_of_logins_however_many_configs_there_are() {
     let bench = Bench::start().await;
     bench.fake.world().password = "changed!".to_owned();
-    let configs: Vec<Config> = (0..12)
-        .map(|i| in_project(bench.config(&format!("c{i}"), &[]), &format!("p{}", i % 6)))
-        .collect();
+    let configs: Vec<Config> =
+        (0..12).map(|i| in_project(bench.config(&format!("c{i}"), &[]), &format!("p{}", i % 6))).collect();
     for _ in 0..3 {
         for session in join_all(configs.iter().map(|config| bench.session(config))).await {
             let error = session.unwrap_err();
             assert_eq!(error.reason, Reason::KeystoneError);
-            assert!(
-                error.message.starts_with("keystone: log in: 401 Unauthorized"),
-                "{error}"
-            );
+            assert!(error.message.starts_with("keystone: log in: 401 Unauthorized"), "{error}");
             assert!(!error.message.contains(PASSWORD), "{error}");
         }
     }
@@ -140,16 +115,11 @@ async fn a_wrong_password_costs_a_handful_of_logins_however_many_configs_there_a
 #[tokio::test]
 async fn a_wrong_encrypt_key_never_reaches_keystone() {
     let bench = Bench::start().await;
-    let error = bench
-        .session(&with_inline_key(bench.config("c", &[]), "anotherEncrypt25"))
-        .await
-        .unwrap_err();
+    let error =
+        bench.session(&with_inline_key(bench.config("c", &[]), "anotherEncrypt25")).await.unwrap_err();
     assert_eq!(error.reason, Reason::ContrabassError);
     assert!(error.message.contains("encrypt key"), "{error}");
-    let error = bench
-        .session(&with_inline_key(bench.config("d", &[]), "short"))
-        .await
-        .unwrap_err();
+    let error = bench.session(&with_inline_key(bench.config("d", &[]), "short")).await.unwrap_err();
     assert_eq!(error.reason, Reason::ConfigError);
     assert_eq!(bench.fake.count("log in"), 0);
 }
@@ -159,17 +129,11 @@ async fn a_corrected_secret_is_read_at_the_next_try() {
     let bench = Bench::start().await;
     let mut config = bench.config("c", &[]);
     let CredentialSource::Contrabass { key, .. } = &mut config.cloud.source;
-    key.secret = Some(SecretKeyRef {
-        name: "key".to_owned(),
-        key: "k".to_owned(),
-    });
+    key.secret = Some(SecretKeyRef { name: "key".to_owned(), key: "k".to_owned() });
     let error = bench.session(&config).await.unwrap_err();
     assert_eq!(error.reason, Reason::ConfigError);
     bench.secrets.set("ns", "key", "k", "anotherEncrypt25");
-    assert_eq!(
-        bench.session(&config).await.unwrap_err().reason,
-        Reason::ContrabassError
-    );
+    assert_eq!(bench.session(&config).await.unwrap_err().reason, Reason::ContrabassError);
     bench.secrets.set("ns", "key", "k", &format!(" {KEY}\n"));
     bench.session(&config).await.unwrap();
 }
@@ -178,26 +142,17 @@ async fn a_corrected_secret_is_read_at_the_next_try() {
 async fn a_bundle_without_a_certificate_is_a_config_error() {
     let bench = Bench::start().await;
     let mut config = bench.config("c", &[]);
-    config.cloud.ca_bundle = Some(SecretKeyRef {
-        name: "ca".to_owned(),
-        key: "ca.crt".to_owned(),
-    });
+    config.cloud.ca_bundle = Some(SecretKeyRef { name: "ca".to_owned(), key: "ca.crt".to_owned() });
     bench.secrets.set("ns", "ca", "ca.crt", "nonsense");
     let error = bench.session(&config).await.unwrap_err();
     assert_eq!(error.reason, Reason::ConfigError);
-    assert!(
-        error.message.starts_with("settings.caBundleSecretRef: "),
-        "{error}"
-    );
+    assert!(error.message.starts_with("settings.caBundleSecretRef: "), "{error}");
 }
 
 #[tokio::test]
 async fn a_provider_that_does_not_exist_is_told() {
     let bench = Bench::start().await;
-    bench.fake.fault(
-        "look up provider",
-        [Fault::Status(404, r#"{"message": "not found"}"#)],
-    );
+    bench.fake.fault("look up provider", [Fault::Status(404, r#"{"message": "not found"}"#)]);
     let error = bench.session(&bench.config("c", &[])).await.unwrap_err();
     assert_eq!(error.reason, Reason::ContrabassError);
     assert_eq!(
@@ -228,10 +183,7 @@ async fn a_401_in_the_middle_renews_once_and_repeats_the_call() {
     for observation in join_all(configs.iter().map(|config| bench.poll(config))).await {
         assert_eq!(observation.unwrap().ports.len(), 40);
     }
-    assert_eq!(
-        (bench.fake.count("log in"), bench.fake.count("look up provider")),
-        (1, 1)
-    );
+    assert_eq!((bench.fake.count("log in"), bench.fake.count("look up provider")), (1, 1));
 }
 
 #[tokio::test]
@@ -313,10 +265,7 @@ async fn a_long_retry_after_is_reported_and_honoured() {
     bench.poll(&one).await.unwrap();
     bench.fake.fault("list ports", [Fault::RetryAfter(429, 120)]);
     let error = bench.poll(&one).await.unwrap_err();
-    assert_eq!(
-        error.message,
-        r#"neutron: list ports: 429 Too Many Requests "later""#
-    );
+    assert_eq!(error.message, r#"neutron: list ports: 429 Too Many Requests "later""#);
     assert_eq!(error.retry_after, Some(Duration::from_secs(120)));
     bench.fake.clear_log();
     let mut two = two;
@@ -330,10 +279,7 @@ async fn a_long_retry_after_is_reported_and_honoured() {
 #[tokio::test]
 async fn a_hanging_cloud_does_not_hold_up_another() {
     let bench = Bench::with(OpenstackSettings {
-        limits: multinic_operator::upstream::CloudLimits {
-            max_in_flight: 1,
-            ..Default::default()
-        },
+        limits: multinic_operator::upstream::CloudLimits { max_in_flight: 1, ..Default::default() },
         ..Default::default()
     })
     .await;
@@ -359,19 +305,13 @@ async fn a_keystone_that_hangs_costs_all_its_configs_one_deadline() {
     });
     let configs: Vec<Config> = configs.collect();
     for session in join_all(configs.iter().map(|config| bench.session(config))).await {
-        assert_eq!(
-            session.unwrap_err().message,
-            "keystone: log in: no answer within 300ms"
-        );
+        assert_eq!(session.unwrap_err().message, "keystone: log in: no answer within 300ms");
     }
     assert_eq!(bench.fake.count("log in"), 1);
 }
 
 #[test]
 fn an_operator_wide_bundle_without_a_certificate_is_refused() {
-    let settings = OpenstackSettings {
-        ca_bundle: Some("nonsense".to_owned()),
-        ..Default::default()
-    };
+    let settings = OpenstackSettings { ca_bundle: Some("nonsense".to_owned()), ..Default::default() };
     assert!(OpenstackCloud::new(settings, Arc::new(super::bench::Secrets::default())).is_err());
 }

@@ -68,9 +68,7 @@ pub struct Session {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session")
-            .field("expires_at", &self.expires_at)
-            .finish_non_exhaustive()
+        f.debug_struct("Session").field("expires_at", &self.expires_at).finish_non_exhaustive()
     }
 }
 
@@ -91,11 +89,6 @@ pub struct CloudError {
 impl CloudError {
     /// An error without request id and `Retry-After`.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-            request_id: None,
-            retry_after: None,
-        }
+        Self { reason, message: message.into(), request_id: None, retry_after: None }
     }
 }

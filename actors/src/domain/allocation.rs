@@ -51,19 +51,12 @@ fn renumbered<K: Ord>(mut candidates: Vec<Candidate>, key: impl Fn(&Candidate) -
     let cut = candidates.split_off(candidates.len().min(MAX_INTERFACES));
     candidates.sort_by_key(key);
     let assigned: BTreeMap<u8, Candidate> = (0..).zip(candidates).collect();
-    let held = assigned
-        .iter()
-        .map(|(index, candidate)| hold(*index, candidate))
-        .collect();
+    let held = assigned.iter().map(|(index, candidate)| hold(*index, candidate)).collect();
     Allocation { assigned, cut, held }
 }
 
 fn hold(index: u8, candidate: &Candidate) -> Held {
-    Held {
-        index,
-        port: Some(candidate.port.clone()),
-        mac: candidate.mac,
-    }
+    Held { index, port: Some(candidate.port.clone()), mac: candidate.mac }
 }
 
 fn sticky(candidates: Vec<Candidate>, claims: Claims<'_>) -> Allocation {
@@ -85,10 +78,7 @@ fn sticky(candidates: Vec<Candidate>, claims: Claims<'_>) -> Allocation {
     free.sort_unstable();
     newcomers.sort_by(|a, b| (a.mac, &a.port).cmp(&(b.mac, &b.port)));
     assigned.extend(free.into_iter().zip(newcomers));
-    let mut held: Vec<Held> = assigned
-        .iter()
-        .map(|(index, candidate)| hold(*index, candidate))
-        .collect();
+    let mut held: Vec<Held> = assigned.iter().map(|(index, candidate)| hold(*index, candidate)).collect();
     held.extend(
         known
             .into_iter()
@@ -116,28 +106,18 @@ impl Known {
 /// What was delivered counts first; an allocation fills the indices that it leaves.
 fn known_indices(claims: Claims<'_>) -> BTreeMap<u8, Known> {
     let mut known = BTreeMap::new();
-    let delivered = claims
-        .delivered
-        .iter()
-        .flat_map(|node| &node.interfaces)
-        .map(|interface| Held {
-            index: interface.id,
-            port: interface.port_id.clone(),
-            mac: interface.mac_address,
-        });
+    let delivered = claims.delivered.iter().flat_map(|node| &node.interfaces).map(|interface| Held {
+        index: interface.id,
+        port: interface.port_id.clone(),
+        mac: interface.mac_address,
+    });
     for held in delivered {
-        known.entry(held.index).or_insert(Known {
-            held,
-            is_delivered: true,
-        });
+        known.entry(held.index).or_insert(Known { held, is_delivered: true });
     }
     for held in claims.held {
         let is_elsewhere = known.values().any(|other| is_same_port(&other.held, held));
         if !is_elsewhere {
-            known.entry(held.index).or_insert(Known {
-                held: held.clone(),
-                is_delivered: false,
-            });
+            known.entry(held.index).or_insert(Known { held: held.clone(), is_delivered: false });
         }
     }
     known.retain(|index, _| usize::from(*index) < MAX_INTERFACES);
@@ -153,16 +133,11 @@ fn is_same_port(a: &Held, b: &Held) -> bool {
 
 /// By port; by MAC where only that is known, or where the port was made anew with the same MAC.
 fn index_of(candidate: &Candidate, known: &BTreeMap<u8, Known>, existing: &[(PortId, Mac)]) -> Option<u8> {
-    let by_port = known
-        .iter()
-        .find(|(_, known)| known.held.port.as_ref() == Some(&candidate.port));
+    let by_port = known.iter().find(|(_, known)| known.held.port.as_ref() == Some(&candidate.port));
     let by_mac = || {
         known.iter().find(|(_, known)| {
-            let is_orphan = known
-                .held
-                .port
-                .as_ref()
-                .is_none_or(|port| !existing.iter().any(|(id, _)| id == port));
+            let is_orphan =
+                known.held.port.as_ref().is_none_or(|port| !existing.iter().any(|(id, _)| id == port));
             known.held.mac == candidate.mac && is_orphan
         })
     };
@@ -182,18 +157,11 @@ fn free_indices(
     known: &BTreeMap<u8, Known>,
     claims: Claims<'_>,
 ) -> Vec<u8> {
-    let open: BTreeSet<u8> = (0..MAX_INTERFACES as u8)
-        .filter(|index| !assigned.contains_key(index))
-        .collect();
+    let open: BTreeSet<u8> =
+        (0..MAX_INTERFACES as u8).filter(|index| !assigned.contains_key(index)).collect();
     let is_hard = |index: &u8| known.get(index).is_some_and(|known| known.is_hard(claims));
-    let is_soft = |index: &u8| {
-        known
-            .get(index)
-            .is_some_and(|known| exists(&known.held, claims.existing))
-    };
-    let (soft, unclaimed): (Vec<u8>, Vec<u8>) = open
-        .into_iter()
-        .filter(|index| !is_hard(index))
-        .partition(is_soft);
+    let is_soft = |index: &u8| known.get(index).is_some_and(|known| exists(&known.held, claims.existing));
+    let (soft, unclaimed): (Vec<u8>, Vec<u8>) =
+        open.into_iter().filter(|index| !is_hard(index)).partition(is_soft);
     unclaimed.into_iter().chain(soft).collect()
 }

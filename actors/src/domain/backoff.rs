@@ -24,12 +24,7 @@ pub struct BackoffPolicy {
 impl BackoffPolicy {
     /// Doubles from `initial` to `max` with ±10 % of jitter.
     pub const fn doubling(initial: Duration, max: Duration) -> Self {
-        Self {
-            initial,
-            max,
-            multiplier: 2.0,
-            jitter: 0.1,
-        }
+        Self { initial, max, multiplier: 2.0, jitter: 0.1 }
     }
 }
 
@@ -56,12 +51,7 @@ impl Backoff {
             max_elapsed_time: None,
             clock: PassedIn(now),
         };
-        Self {
-            policy,
-            growth,
-            jitter: Jitter::new(jitter_seed),
-            attempts: 0,
-        }
+        Self { policy, growth, jitter: Jitter::new(jitter_seed), attempts: 0 }
     }
 
     /// The delay before the next try, after one that failed at `now`.
@@ -151,10 +141,7 @@ mod tests {
 
     fn backoff(jitter: f64, seed: u64) -> (Backoff, Instant) {
         let now = Instant::now();
-        let policy = BackoffPolicy {
-            jitter,
-            ..BackoffPolicy::doubling(SECOND, 10 * SECOND)
-        };
+        let policy = BackoffPolicy { jitter, ..BackoffPolicy::doubling(SECOND, 10 * SECOND) };
         (Backoff::new(policy, seed, now), now)
     }
 
@@ -183,10 +170,7 @@ mod tests {
             let exact = [1.0, 2.0, 4.0, 8.0, 10.0, 10.0];
             for (delay, exact) in all.iter().zip(exact) {
                 let seconds = delay.as_secs_f64();
-                assert!(
-                    seconds >= exact * 0.9 && seconds <= f64::min(exact * 1.1, 10.0),
-                    "{all:?}"
-                );
+                assert!(seconds >= exact * 0.9 && seconds <= f64::min(exact * 1.1, 10.0), "{all:?}");
             }
         }
     }

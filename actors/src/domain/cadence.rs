@@ -34,26 +34,14 @@ pub enum RoundEnd {
 impl Cadence {
     /// A config that was never polled. Equal seeds give equal intervals.
     pub fn new(polling: Polling, seed: u64, now: Instant) -> Self {
-        let backoff = Backoff::new(
-            BackoffPolicy::doubling(polling.error, polling.slow * 2),
-            seed,
-            now,
-        );
-        Self {
-            polling,
-            fast_until: None,
-            backoff,
-            jitter: Jitter::new(seed),
-        }
+        let backoff = Backoff::new(BackoffPolicy::doubling(polling.error, polling.slow * 2), seed, now);
+        Self { polling, fast_until: None, backoff, jitter: Jitter::new(seed) }
     }
 
     /// The intervals changed.
     pub fn set_polling(&mut self, polling: Polling, seed: u64, now: Instant) {
         if self.polling != polling {
-            *self = Self {
-                fast_until: self.fast_until,
-                ..Self::new(polling, seed, now)
-            };
+            *self = Self { fast_until: self.fast_until, ..Self::new(polling, seed, now) };
         }
     }
 
@@ -66,11 +54,7 @@ impl Cadence {
         }
         self.backoff.reset(now);
         let is_fast = self.fast_until.is_some_and(|until| now < until);
-        let base = if is_fast {
-            self.polling.fast
-        } else {
-            self.polling.slow
-        };
+        let base = if is_fast { self.polling.fast } else { self.polling.slow };
         self.jitter.spread(base, JITTER)
     }
 
@@ -78,11 +62,7 @@ impl Cadence {
         let wait = self.backoff.next(now);
         // What the service asked for is kept, and nobody comes back in step with the others.
         retry_after.map_or(wait, |asked| {
-            wait.max(
-                asked
-                    .min(MAX_RETRY_AFTER)
-                    .mul_f64(1.0 + JITTER * self.jitter.unit()),
-            )
+            wait.max(asked.min(MAX_RETRY_AFTER).mul_f64(1.0 + JITTER * self.jitter.unit()))
         })
     }
 }

@@ -34,10 +34,7 @@ impl Change {
 }
 
 fn by_mac(node: &NodeConfig) -> BTreeMap<Mac, &Interface> {
-    node.interfaces
-        .iter()
-        .map(|interface| (interface.mac_address, interface))
-        .collect()
+    node.interfaces.iter().map(|interface| (interface.mac_address, interface)).collect()
 }
 
 fn is_readdressed(before: &Interface, after: &Interface) -> bool {
@@ -47,30 +44,12 @@ fn is_readdressed(before: &Interface, after: &Interface) -> bool {
 /// What `desired` changes on a node that has `delivered`.
 pub fn diff(delivered: &NodeConfig, desired: &NodeConfig) -> Change {
     let (before, after) = (by_mac(delivered), by_mac(desired));
-    let both = || {
-        before
-            .iter()
-            .filter_map(|(mac, old)| after.get(mac).map(|new| (*mac, *old, *new)))
-    };
+    let both = || before.iter().filter_map(|(mac, old)| after.get(mac).map(|new| (*mac, *old, *new)));
     Change {
-        added: after
-            .keys()
-            .filter(|mac| !before.contains_key(mac))
-            .copied()
-            .collect(),
-        removed: before
-            .keys()
-            .filter(|mac| !after.contains_key(mac))
-            .copied()
-            .collect(),
-        renamed: both()
-            .filter(|(_, old, new)| old.id != new.id)
-            .map(|(mac, ..)| mac)
-            .collect(),
-        readdressed: both()
-            .filter(|(_, old, new)| is_readdressed(old, new))
-            .map(|(mac, ..)| mac)
-            .collect(),
+        added: after.keys().filter(|mac| !before.contains_key(mac)).copied().collect(),
+        removed: before.keys().filter(|mac| !after.contains_key(mac)).copied().collect(),
+        renamed: both().filter(|(_, old, new)| old.id != new.id).map(|(mac, ..)| mac).collect(),
+        readdressed: both().filter(|(_, old, new)| is_readdressed(old, new)).map(|(mac, ..)| mac).collect(),
     }
 }
 
@@ -92,38 +71,23 @@ pub fn release(
     desired: &Arc<NodeConfig>,
     approvals: &BTreeSet<String>,
 ) -> Release {
-    let all = || Release {
-        send: Some(Arc::clone(desired)),
-        pending: None,
-    };
+    let all = || Release { send: Some(Arc::clone(desired)), pending: None };
     let delivered = delivered.filter(|delivered| delivered.instance_id == desired.instance_id);
     let change_id = change_id(desired);
     let pending = |what: String| {
-        Some(PendingChange {
-            node: desired.node_name.clone(),
-            change_id: change_id.clone(),
-            what,
-        })
+        Some(PendingChange { node: desired.node_name.clone(), change_id: change_id.clone(), what })
     };
     match (policy, delivered) {
         (ChangePolicy::Observe, None) => {
-            let what = format!(
-                "deliver {} interfaces for the first time",
-                desired.interfaces.len()
-            );
-            Release {
-                send: None,
-                pending: pending(what),
-            }
+            let what = format!("deliver {} interfaces for the first time", desired.interfaces.len());
+            Release { send: None, pending: pending(what) }
         }
-        (ChangePolicy::Observe, Some(delivered)) if delivered.is_same(desired) => Release {
-            send: None,
-            pending: None,
-        },
-        (ChangePolicy::Observe, Some(delivered)) => Release {
-            send: None,
-            pending: pending(describe(delivered, desired)),
-        },
+        (ChangePolicy::Observe, Some(delivered)) if delivered.is_same(desired) => {
+            Release { send: None, pending: None }
+        }
+        (ChangePolicy::Observe, Some(delivered)) => {
+            Release { send: None, pending: pending(describe(delivered, desired)) }
+        }
         (ChangePolicy::Auto, _) | (_, None) => all(),
         (ChangePolicy::AddOnly | ChangePolicy::Approve, Some(delivered)) => {
             let change = diff(delivered, desired);
@@ -132,10 +96,7 @@ pub fn release(
                 return all();
             }
             let what = describe(delivered, desired);
-            Release {
-                send: Some(Arc::new(with_additions(delivered, desired))),
-                pending: pending(what),
-            }
+            Release { send: Some(Arc::new(with_additions(delivered, desired))), pending: pending(what) }
         }
     }
 }
@@ -148,24 +109,13 @@ pub fn change_id(desired: &NodeConfig) -> String {
 /// `delivered` as it is, and what is new in `desired` at its index, or the lowest free one.
 fn with_additions(delivered: &NodeConfig, desired: &NodeConfig) -> NodeConfig {
     let known: BTreeSet<Mac> = delivered.interfaces.iter().map(|i| i.mac_address).collect();
-    let mut by_index: BTreeMap<u8, Interface> = delivered
-        .interfaces
-        .iter()
-        .map(|interface| (interface.id, interface.clone()))
-        .collect();
-    for added in desired
-        .interfaces
-        .iter()
-        .filter(|interface| !known.contains(&interface.mac_address))
-    {
+    let mut by_index: BTreeMap<u8, Interface> =
+        delivered.interfaces.iter().map(|interface| (interface.id, interface.clone())).collect();
+    for added in desired.interfaces.iter().filter(|interface| !known.contains(&interface.mac_address)) {
         let free = (0..MAX_INTERFACES as u8).find(|index| !by_index.contains_key(index));
         let wanted = Some(added.id).filter(|index| !by_index.contains_key(index));
         let Some(index) = wanted.or(free) else { continue };
-        let interface = Interface {
-            id: index,
-            name: Interface::name_of(index),
-            ..added.clone()
-        };
+        let interface = Interface { id: index, name: Interface::name_of(index), ..added.clone() };
         by_index.insert(index, interface);
     }
     NodeConfig {
@@ -199,8 +149,5 @@ pub fn describe(delivered: &NodeConfig, desired: &NodeConfig) -> String {
 }
 
 fn facts(interface: &Interface) -> String {
-    format!(
-        "{} in {} mtu {}",
-        interface.address, interface.cidr, interface.mtu
-    )
+    format!("{} in {} mtu {}", interface.address, interface.cidr, interface.mtu)
 }

@@ -37,31 +37,15 @@ impl Claims {
     pub fn from_snapshot(snapshot: &Snapshot) -> Self {
         let owned = snapshot.records.iter().filter_map(|(key, record)| {
             let owner = record.owner.clone()?;
-            Some((
-                key.clone(),
-                Claim {
-                    owner,
-                    vm: record.instance_id.clone(),
-                    is_posting: false,
-                },
-            ))
+            Some((key.clone(), Claim { owner, vm: record.instance_id.clone(), is_posting: false }))
         });
-        Self {
-            nodes: owned.collect(),
-        }
+        Self { nodes: owned.collect() }
     }
 
     /// Asks for a node.
     pub fn claim(&mut self, key: &RecordKey, owner: &Owner, vm: &VmId) -> Claimed {
         let Some(held) = self.nodes.get_mut(key) else {
-            self.nodes.insert(
-                key.clone(),
-                Claim {
-                    owner: owner.clone(),
-                    vm: vm.clone(),
-                    is_posting: false,
-                },
-            );
+            self.nodes.insert(key.clone(), Claim { owner: owner.clone(), vm: vm.clone(), is_posting: false });
             return Claimed::Granted;
         };
         let loser = held.owner.id.name.clone();
@@ -80,9 +64,7 @@ impl Claims {
 
     /// Whether the node is (still) the config's.
     pub fn is_owner(&self, key: &RecordKey, name: &ConfigName) -> bool {
-        self.nodes
-            .get(key)
-            .is_some_and(|claim| &claim.owner.id.name == name)
+        self.nodes.get(key).is_some_and(|claim| &claim.owner.id.name == name)
     }
 
     /// Marks the nodes as being POSTed by their owner; gives back those that are not the config's any more.
@@ -99,11 +81,7 @@ impl Claims {
 
     /// The config's POST, if any, is over.
     pub fn end_post(&mut self, name: &ConfigName) {
-        for claim in self
-            .nodes
-            .values_mut()
-            .filter(|claim| &claim.owner.id.name == name)
-        {
+        for claim in self.nodes.values_mut().filter(|claim| &claim.owner.id.name == name) {
             claim.is_posting = false;
         }
     }
@@ -129,8 +107,7 @@ impl Claims {
 
     /// Every object is known: claims of objects that do not exist are free.
     pub fn retain_configs(&mut self, existing: &BTreeSet<ConfigName>) {
-        self.nodes
-            .retain(|_, claim| existing.contains(&claim.owner.id.name));
+        self.nodes.retain(|_, claim| existing.contains(&claim.owner.id.name));
     }
 }
 

@@ -27,12 +27,7 @@ pub fn hash_of(ports: &BTreeSet<PortId>) -> String {
         digest.update(port.as_str().as_bytes());
         digest.update(b"\n");
     }
-    digest
-        .finalize()
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The retry state for the ports that are DOWN now: the earlier one if they are the same ports.
@@ -48,21 +43,13 @@ pub fn observe(
     match state {
         Some(same) if same.hash == hash => Some(same),
         // The count starts with this look: the change itself is sent by itself.
-        _ => Some(DownPortRetry {
-            hash,
-            last_attempt: Some(now),
-            fast_attempts: 0,
-        }),
+        _ => Some(DownPortRetry { hash, last_attempt: Some(now), fast_attempts: 0 }),
     }
 }
 
 /// How long until the next re-send. A wall clock that jumped never makes it longer than the interval.
 pub fn due_in(state: &DownPortRetry, rule: Rule, now: Timestamp) -> Duration {
-    let interval = if state.fast_attempts < rule.fast_retry_max {
-        rule.fast
-    } else {
-        rule.slow
-    };
+    let interval = if state.fast_attempts < rule.fast_retry_max { rule.fast } else { rule.slow };
     let Some(last) = state.last_attempt else {
         return Duration::ZERO;
     };

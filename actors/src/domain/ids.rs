@@ -122,10 +122,8 @@ impl FromStr for Mac {
             .map(|c| c.to_digit(16).map(|d| d as u8))
             .collect::<Option<_>>()
             .ok_or_else(error)?;
-        let pairs: Vec<u8> = digits
-            .chunks(2)
-            .map(|pair| pair.iter().fold(0, |sum, d| sum << 4 | d))
-            .collect();
+        let pairs: Vec<u8> =
+            digits.chunks(2).map(|pair| pair.iter().fold(0, |sum, d| sum << 4 | d)).collect();
         match (digits.len(), <[u8; 6]>::try_from(pairs)) {
             (12, Ok(octets)) => Ok(Self(octets)),
             _ => Err(error()),
@@ -154,9 +152,7 @@ impl Serialize for Mac {
 
 impl<'de> Deserialize<'de> for Mac {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -231,10 +227,7 @@ pub struct ConfigName {
 impl ConfigName {
     /// `namespace/name`.
     pub fn new(namespace: impl AsRef<str>, name: impl AsRef<str>) -> Self {
-        Self {
-            namespace: Arc::from(namespace.as_ref()),
-            name: Arc::from(name.as_ref()),
-        }
+        Self { namespace: Arc::from(namespace.as_ref()), name: Arc::from(name.as_ref()) }
     }
 }
 
@@ -257,10 +250,7 @@ pub struct ConfigId {
 impl ConfigId {
     /// The identity of one life of an object.
     pub fn new(namespace: impl AsRef<str>, name: impl AsRef<str>, uid: impl AsRef<str>) -> Self {
-        Self {
-            name: ConfigName::new(namespace, name),
-            uid: Arc::from(uid.as_ref()),
-        }
+        Self { name: ConfigName::new(namespace, name), uid: Arc::from(uid.as_ref()) }
     }
 }
 
@@ -276,26 +266,16 @@ mod tests {
 
     #[test]
     fn a_mac_is_read_in_any_usual_spelling() {
-        for text in [
-            "FA:16:3E:00:00:0A",
-            "fa-16-3e-00-00-0a",
-            "fa163e00000a",
-            "fa16.3e00.000a",
-        ] {
+        for text in ["FA:16:3E:00:00:0A", "fa-16-3e-00-00-0a", "fa163e00000a", "fa16.3e00.000a"] {
             assert_eq!(text.parse::<Mac>().unwrap().to_string(), "fa:16:3e:00:00:0a");
         }
     }
 
     #[test]
     fn what_is_no_mac_is_refused() {
-        for text in [
-            "",
-            "fa:16:3e:00:00",
-            "fa:16:3e:00:00:0a:0b",
-            "fa:16:3e:00:00:zz",
-            "fa:16:3e:00:00:0",
-            "é",
-        ] {
+        for text in
+            ["", "fa:16:3e:00:00", "fa:16:3e:00:00:0a:0b", "fa:16:3e:00:00:zz", "fa:16:3e:00:00:0", "é"]
+        {
             assert!(text.parse::<Mac>().is_err(), "{text}");
         }
     }
@@ -303,11 +283,7 @@ mod tests {
     #[test]
     fn node_names_are_lower_cased_and_checked() {
         let check = |text: &str, expect: Option<&str>| {
-            assert_eq!(
-                NodeName::new(text).ok().as_ref().map(NodeName::as_str),
-                expect,
-                "{text:?}"
-            );
+            assert_eq!(NodeName::new(text).ok().as_ref().map(NodeName::as_str), expect, "{text:?}");
         };
         check("Worker-1", Some("worker-1"));
         check("infra-3.example.internal", Some("infra-3.example.internal"));

@@ -44,10 +44,7 @@ pub struct Record {
 impl Record {
     /// Its key.
     pub fn key(&self) -> RecordKey {
-        RecordKey {
-            provider: self.provider_id.clone(),
-            node: self.node_name.clone(),
-        }
+        RecordKey { provider: self.provider_id.clone(), node: self.node_name.clone() }
     }
 }
 
@@ -104,6 +101,18 @@ pub struct Snapshot {
     pub records: BTreeMap<RecordKey, Arc<Record>>,
     /// What is kept per config.
     pub configs: BTreeMap<ConfigName, Arc<ConfigState>>,
+    /// What the store holds but nobody here can read: it travels along and is written back as it is.
+    pub foreign: Arc<Foreign>,
+}
+
+/// Entries of an inventory that cannot be used as they are, for example a record of the previous
+/// operator with a node name that no Kubernetes node can have. Never judged, never lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Foreign {
+    /// Entries that stood among the records.
+    pub records: Vec<serde_json::Value>,
+    /// Entries that stood among the configs.
+    pub configs: Vec<serde_json::Value>,
 }
 
 /// Something that happened and must be remembered.
@@ -159,13 +168,7 @@ pub enum Event {
 /// Returns whether anything changed.
 pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
     match event {
-        Event::Allocated {
-            owner,
-            removal_policy,
-            allocations,
-            provider,
-            nodes,
-        } => {
+        Event::Allocated { owner, removal_policy, allocations, provider, nodes } => {
             let mut changed = with_config(snapshot, owner, |state| {
                 state.removal_policy = *removal_policy;
                 for (vm, held) in allocations {
@@ -178,12 +181,7 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
             }
             changed
         }
-        Event::Delivered {
-            owner,
-            provider,
-            nodes,
-            at,
-        } => {
+        Event::Delivered { owner, provider, nodes, at } => {
             let deliver = |changed, node| deliver(snapshot, owner, provider, node, *at) || changed;
             nodes.iter().fold(false, deliver)
         }
@@ -225,20 +223,14 @@ impl ConfigState {
 }
 
 fn adopt(snapshot: &mut Snapshot, provider: &ProviderId, node: &NodeName, owner: &Owner) -> bool {
-    let key = RecordKey {
-        provider: provider.clone(),
-        node: node.clone(),
-    };
+    let key = RecordKey { provider: provider.clone(), node: node.clone() };
     let Some(record) = snapshot.records.get_mut(&key) else {
         return false;
     };
     if record.owner.as_ref() == Some(owner) {
         return false;
     }
-    *record = Arc::new(Record {
-        owner: Some(owner.clone()),
-        ..Record::clone(record)
-    });
+    *record = Arc::new(Record { owner: Some(owner.clone()), ..Record::clone(record) });
     true
 }
 
@@ -249,15 +241,8 @@ fn deliver(
     node: &Arc<NodeConfig>,
     at: Timestamp,
 ) -> bool {
-    let key = RecordKey {
-        provider: provider.clone(),
-        node: node.node_name.clone(),
-    };
-    if snapshot
-        .records
-        .get(&key)
-        .is_some_and(|record| record.config.is_same(node))
-    {
+    let key = RecordKey { provider: provider.clone(), node: node.node_name.clone() };
+    if snapshot.records.get(&key).is_some_and(|record| record.config.is_same(node)) {
         return adopt(snapshot, provider, &node.node_name, owner);
     }
     // A VM that was renamed moves its record.

@@ -16,6 +16,7 @@ pub mod node;
 pub mod outbox;
 pub mod port;
 pub mod post;
+pub mod progress;
 pub mod reason;
 pub mod restart;
 pub mod selection;

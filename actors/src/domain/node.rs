@@ -53,14 +53,7 @@ impl Interface {
 
     /// The fields that the agent sees: what makes two interfaces the same.
     fn essence(&self) -> (u8, &str, Mac, Ipv4Addr, Ipv4Net, u16) {
-        (
-            self.id,
-            &self.name,
-            self.mac_address,
-            self.address,
-            self.cidr,
-            self.mtu,
-        )
+        (self.id, &self.name, self.mac_address, self.address, self.cidr, self.mtu)
     }
 }
 
@@ -138,11 +131,7 @@ impl NodeConfig {
         self.node_name == other.node_name
             && self.instance_id == other.instance_id
             && self.interfaces.len() == other.interfaces.len()
-            && self
-                .interfaces
-                .iter()
-                .zip(&other.interfaces)
-                .all(|(a, b)| a.essence() == b.essence())
+            && self.interfaces.iter().zip(&other.interfaces).all(|(a, b)| a.essence() == b.essence())
     }
 }
 

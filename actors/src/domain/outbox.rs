@@ -127,18 +127,12 @@ impl Outbox {
     /// The receiver is another one now: nothing is known of it, nothing that it refused counts.
     pub fn start_over(&mut self, rest: Duration, seed: u64, now: Instant) {
         let delivered = std::mem::take(&mut self.delivered);
-        *self = Self {
-            delivered,
-            flights: self.flights,
-            ..Self::new(rest, seed, now)
-        };
+        *self = Self { delivered, flights: self.flights, ..Self::new(rest, seed, now) };
     }
 
     /// Takes over what the inventory knows. What was delivered since is newer and stays.
     pub fn learn(&mut self, delivered: Arc<NodeConfig>) {
-        self.delivered
-            .entry(delivered.node_name.clone())
-            .or_insert(delivered);
+        self.delivered.entry(delivered.node_name.clone()).or_insert(delivered);
     }
 
     /// The node is another config's: nothing is known of it any more, and nothing is sent to it.
@@ -155,11 +149,7 @@ impl Outbox {
     /// What a VM was sent; the wanted node's first, should it have two records.
     pub fn delivered_of(&self, vm: &VmId) -> Option<&Arc<NodeConfig>> {
         let of_vm = |node: &&Arc<NodeConfig>| &node.instance_id == vm;
-        let wanted = self
-            .entries
-            .iter()
-            .find(|(_, entry)| &entry.vm == vm)
-            .map(|(name, _)| name);
+        let wanted = self.entries.iter().find(|(_, entry)| &entry.vm == vm).map(|(name, _)| name);
         wanted
             .and_then(|name| self.delivered.get(name))
             .filter(of_vm)
@@ -170,15 +160,12 @@ impl Outbox {
     pub fn want(&mut self, wanted: &BTreeMap<NodeName, Wanted>) {
         let mut before = std::mem::take(&mut self.entries);
         for (name, wanted) in wanted {
-            let mut entry = before
-                .remove(name)
-                .filter(|entry| entry.vm == wanted.vm)
-                .unwrap_or(Entry {
-                    vm: wanted.vm.clone(),
-                    wanted: Arc::clone(&wanted.node),
-                    must_send: false,
-                    refusal: None,
-                });
+            let mut entry = before.remove(name).filter(|entry| entry.vm == wanted.vm).unwrap_or(Entry {
+                vm: wanted.vm.clone(),
+                wanted: Arc::clone(&wanted.node),
+                must_send: false,
+                refusal: None,
+            });
             entry.wanted = Arc::clone(&wanted.node);
             self.entries.insert(name.clone(), entry);
         }
@@ -203,9 +190,7 @@ impl Outbox {
 
     /// Whether the node has what is wanted for it.
     pub fn is_delivered(&self, name: &NodeName) -> bool {
-        self.entries
-            .get(name)
-            .is_some_and(|entry| !self.is_changed(name, entry))
+        self.entries.get(name).is_some_and(|entry| !self.is_changed(name, entry))
     }
 
     /// Nodes that do not have yet what is wanted for them, refused ones left out.
@@ -219,10 +204,7 @@ impl Outbox {
     /// Nodes whose wanted content was refused: VM and the receiver's words.
     pub fn refused(&self) -> impl Iterator<Item = (&NodeName, &VmId, &str)> {
         self.entries.iter().filter_map(|(name, entry)| {
-            let refusal = entry
-                .refusal
-                .as_ref()
-                .filter(|r| r.content.is_same(&entry.wanted))?;
+            let refusal = entry.refusal.as_ref().filter(|r| r.content.is_same(&entry.wanted))?;
             Some((name, &entry.vm, refusal.message.as_str()))
         })
     }
@@ -234,17 +216,12 @@ impl Outbox {
     }
 
     fn is_changed(&self, name: &NodeName, entry: &Entry) -> bool {
-        !self
-            .delivered
-            .get(name)
-            .is_some_and(|delivered| delivered.is_same(&entry.wanted))
+        !self.delivered.get(name).is_some_and(|delivered| delivered.is_same(&entry.wanted))
     }
 
     fn is_due(&self, name: &NodeName, entry: &Entry, now: Instant) -> bool {
-        let is_resting = entry
-            .refusal
-            .as_ref()
-            .is_some_and(|r| r.content.is_same(&entry.wanted) && now < r.until);
+        let is_resting =
+            entry.refusal.as_ref().is_some_and(|r| r.content.is_same(&entry.wanted) && now < r.until);
         (entry.must_send || self.is_changed(name, entry)) && !is_resting
     }
 
@@ -267,17 +244,11 @@ impl Outbox {
             }
         }
         let nodes = self.due(self.entries.keys(), now);
-        if nodes.is_empty() {
-            self.wait_for_refused()
-        } else {
-            self.depart(nodes, None)
-        }
+        if nodes.is_empty() { self.wait_for_refused() } else { self.depart(nodes, None) }
     }
 
     fn has_due(&self, at: Instant) -> bool {
-        self.entries
-            .iter()
-            .any(|(name, entry)| self.is_due(name, entry, at))
+        self.entries.iter().any(|(name, entry)| self.is_due(name, entry, at))
     }
 
     fn wait_for_refused(&self) -> Next {
@@ -303,14 +274,17 @@ impl Outbox {
             .collect()
     }
 
+    /// Flight `id` did not leave after all.
+    pub fn abandon(&mut self, id: u64) {
+        if let Some(Flight { probe: Some(probe), .. }) = self.flight.take_if(|flight| flight.id == id) {
+            self.probes.push_front(probe);
+        }
+    }
+
     fn depart(&mut self, nodes: Vec<Arc<NodeConfig>>, probe: Option<Probe>) -> Next {
         self.flights += 1;
         let id = self.flights;
-        self.flight = Some(Flight {
-            id,
-            nodes: nodes.clone(),
-            probe,
-        });
+        self.flight = Some(Flight { id, nodes: nodes.clone(), probe });
         Next::Post { id, nodes }
     }
 
@@ -321,11 +295,7 @@ impl Outbox {
         };
         match answer {
             Ok(PostAnswer::AllAccepted) => {
-                let all = flight
-                    .nodes
-                    .iter()
-                    .map(|node| (Arc::clone(node), Ok(())))
-                    .collect();
+                let all = flight.nodes.iter().map(|node| (Arc::clone(node), Ok(()))).collect();
                 self.answered(all, now)
             }
             Ok(PostAnswer::PerNode(results)) => self.answered(match_results(&flight.nodes, results), now),
@@ -355,17 +325,12 @@ impl Outbox {
         let entry = self.entries.get_mut(&node.node_name)?;
         entry.must_send = false;
         entry.refusal = None;
-        Some(Accepted {
-            vm: node.instance_id.clone(),
-            node,
-            is_change,
-        })
+        Some(Accepted { vm: node.instance_id.clone(), node, is_change })
     }
 
     /// A VM that was renamed has its record under the new name only.
     fn forget_earlier_name(&mut self, node: &NodeConfig) {
-        self.delivered
-            .retain(|name, other| name == &node.node_name || other.instance_id != node.instance_id);
+        self.delivered.retain(|name, other| name == &node.node_name || other.instance_id != node.instance_id);
     }
 
     fn refuse(&mut self, node: &Arc<NodeConfig>, message: String, now: Instant) -> usize {
@@ -374,11 +339,7 @@ impl Outbox {
             return 0;
         };
         entry.must_send = false;
-        entry.refusal = Some(Refusal {
-            content: Arc::clone(node),
-            until,
-            message,
-        });
+        entry.refusal = Some(Refusal { content: Arc::clone(node), until, message });
         1
     }
 
@@ -387,20 +348,12 @@ impl Outbox {
         match error.failure {
             PostFailure::Refused => {
                 let refused = self.bisect(&flight, &error.message, now);
-                return Finished {
-                    refused,
-                    failure,
-                    ..Finished::default()
-                };
+                return Finished { refused, failure, ..Finished::default() };
             }
             PostFailure::ServerError if self.was_server_error(&flight) => {
                 self.not_before = Some(now + self.probe_pause());
                 let refused = self.bisect(&flight, &error.message, now);
-                return Finished {
-                    refused,
-                    failure,
-                    ..Finished::default()
-                };
+                return Finished { refused, failure, ..Finished::default() };
             }
             PostFailure::ServerError => self.note_server_error(&flight),
             PostFailure::UnknownOutcome => {
@@ -410,25 +363,16 @@ impl Outbox {
             PostFailure::Unavailable | PostFailure::Rejected => self.probes.clear(),
         }
         self.pause(error, flight.probe.is_some(), now);
-        Finished {
-            failure,
-            ..Finished::default()
-        }
+        Finished { failure, ..Finished::default() }
     }
 
     fn was_server_error(&self, flight: &Flight) -> bool {
-        flight
-            .probe
-            .as_ref()
-            .map_or(self.has_server_error, |probe| probe.has_server_error)
+        flight.probe.as_ref().map_or(self.has_server_error, |probe| probe.has_server_error)
     }
 
     fn note_server_error(&mut self, flight: &Flight) {
         match &flight.probe {
-            Some(probe) => self.probes.push_front(Probe {
-                has_server_error: true,
-                ..probe.clone()
-            }),
+            Some(probe) => self.probes.push_front(Probe { has_server_error: true, ..probe.clone() }),
             None => self.has_server_error = true,
         }
     }
@@ -439,11 +383,7 @@ impl Outbox {
 
     fn pause(&mut self, error: PostError, is_probe: bool, now: Instant) {
         let is_probing = is_probe && error.failure == PostFailure::ServerError;
-        let pause = if is_probing {
-            self.probe_pause()
-        } else {
-            self.backoff.next(now)
-        };
+        let pause = if is_probing { self.probe_pause() } else { self.backoff.next(now) };
         let asked = error.retry_after.unwrap_or_default().min(self.rest * 2);
         self.not_before = Some(now + pause.max(asked));
         self.failure = Some(error.message);
@@ -458,20 +398,14 @@ impl Outbox {
         let names: Vec<_> = flight.nodes.iter().map(|node| node.node_name.clone()).collect();
         let (left, right) = names.split_at(names.len() / 2);
         for half in [left, right] {
-            self.probes.push_back(Probe {
-                nodes: half.to_vec(),
-                has_server_error: false,
-            });
+            self.probes.push_back(Probe { nodes: half.to_vec(), has_server_error: false });
         }
         0
     }
 }
 
 fn is_refused(entry: &Entry) -> bool {
-    entry
-        .refusal
-        .as_ref()
-        .is_some_and(|refusal| refusal.content.is_same(&entry.wanted))
+    entry.refusal.as_ref().is_some_and(|refusal| refusal.content.is_same(&entry.wanted))
 }
 
 /// A node that the answer does not name was not taken.
@@ -479,18 +413,11 @@ fn match_results(
     nodes: &[Arc<NodeConfig>],
     results: Vec<NodeResult>,
 ) -> Vec<(Arc<NodeConfig>, Result<(), String>)> {
-    let mut by_name: BTreeMap<NodeName, Result<(), String>> = results
-        .into_iter()
-        .map(|result| (result.node, result.result))
-        .collect();
+    let mut by_name: BTreeMap<NodeName, Result<(), String>> =
+        results.into_iter().map(|result| (result.node, result.result)).collect();
     let unnamed = || Err("the answer does not name this node".to_owned());
     nodes
         .iter()
-        .map(|node| {
-            (
-                Arc::clone(node),
-                by_name.remove(&node.node_name).unwrap_or_else(unnamed),
-            )
-        })
+        .map(|node| (Arc::clone(node), by_name.remove(&node.node_name).unwrap_or_else(unnamed)))
         .collect()
 }

@@ -32,9 +32,7 @@ pub struct Port {
 impl Port {
     /// Whether Neutron says that the port is down.
     pub fn is_down(&self) -> bool {
-        self.status
-            .as_deref()
-            .is_some_and(|status| status.eq_ignore_ascii_case("DOWN"))
+        self.status.as_deref().is_some_and(|status| status.eq_ignore_ascii_case("DOWN"))
     }
 }
 

@@ -123,17 +123,13 @@ pub fn on_start(mut state: RestartState, now: Instant) -> RestartState {
 /// After an escalation the window is empty: a parent that tries again grants the full intensity anew.
 pub fn on_exit(mut state: RestartState, now: Instant, cause: ExitCause) -> (RestartState, Verdict) {
     state.last_cause = Some(cause);
-    let was_calm = state
-        .running_since
-        .take()
-        .is_some_and(|since| now.duration_since(since) >= state.policy.calm);
+    let was_calm =
+        state.running_since.take().is_some_and(|since| now.duration_since(since) >= state.policy.calm);
     if was_calm {
         state.backoff.reset(now);
         state.escalations = 0;
     }
-    state
-        .recent
-        .retain(|restart| now.duration_since(*restart) < state.policy.window);
+    state.recent.retain(|restart| now.duration_since(*restart) < state.policy.window);
     if state.recent.len() >= state.policy.max_restarts as usize {
         state.recent.clear();
         state.escalations = state.escalations.saturating_add(1);
@@ -152,10 +148,7 @@ mod tests {
 
     fn policy() -> RestartPolicy {
         RestartPolicy {
-            backoff: BackoffPolicy {
-                jitter: 0.0,
-                ..BackoffPolicy::doubling(SECOND, 60 * SECOND)
-            },
+            backoff: BackoffPolicy { jitter: 0.0, ..BackoffPolicy::doubling(SECOND, 60 * SECOND) },
             max_restarts: 3,
             window: 100 * SECOND,
             calm: 50 * SECOND,
@@ -184,37 +177,23 @@ mod tests {
 
     #[test]
     fn restarts_come_with_growing_delays_and_then_escalate() {
-        assert_eq!(
-            verdicts(&[0, 0, 0, 0]),
-            [after(1), after(2), after(4), Verdict::Escalate]
-        );
+        assert_eq!(verdicts(&[0, 0, 0, 0]), [after(1), after(2), after(4), Verdict::Escalate]);
     }
 
     #[test]
     fn a_calm_life_resets_the_back_off() {
-        assert_eq!(
-            verdicts(&[0, 0, 50, 0]),
-            [after(1), after(2), after(1), Verdict::Escalate]
-        );
+        assert_eq!(verdicts(&[0, 0, 50, 0]), [after(1), after(2), after(1), Verdict::Escalate]);
     }
 
     #[test]
     fn restarts_older_than_the_window_do_not_count() {
-        assert_eq!(
-            verdicts(&[0, 49, 49, 49]),
-            [after(1), after(2), after(4), after(8)]
-        );
+        assert_eq!(verdicts(&[0, 49, 49, 49]), [after(1), after(2), after(4), after(8)]);
     }
 
     #[test]
     fn after_an_escalation_the_full_intensity_is_granted_again() {
         let all = verdicts(&[0; 8]);
-        assert_eq!(
-            all.iter()
-                .filter(|verdict| **verdict == Verdict::Escalate)
-                .count(),
-            2
-        );
+        assert_eq!(all.iter().filter(|verdict| **verdict == Verdict::Escalate).count(), 2);
         assert_eq!(all[7], Verdict::Escalate);
     }
 
@@ -231,10 +210,7 @@ mod tests {
     #[test]
     fn escalations_count_until_a_calm_life() {
         let mut now = Instant::now();
-        let none = RestartPolicy {
-            max_restarts: 0,
-            ..policy()
-        };
+        let none = RestartPolicy { max_restarts: 0, ..policy() };
         let mut state = RestartState::new(none, 1, now);
         for expected in 1..=2 {
             state = on_exit(on_start(state, now), now, ExitCause::Error).0;

@@ -96,12 +96,7 @@ fn select_readable(port: &Port, context: Context<'_>, selection: &mut Selection)
         }
         Err(left_out) => left_out,
     };
-    selection.verdicts.push(PortVerdict {
-        port: port.id.clone(),
-        verdict,
-        detail,
-        interface: None,
-    });
+    selection.verdicts.push(PortVerdict { port: port.id.clone(), verdict, detail, interface: None });
 }
 
 type LeftOut = (Verdict, String);
@@ -113,13 +108,7 @@ fn judge(port: &Port, context: Context<'_>) -> Result<Candidate, LeftOut> {
     status_rule(port, context)?;
     let (subnet_rank, address) = address_rule(port, context.subnets)?;
     baseline_rule(port, context)?;
-    Ok(Candidate {
-        port: port.id.clone(),
-        mac: port.mac,
-        address,
-        subnet_rank,
-        is_down: port.is_down(),
-    })
+    Ok(Candidate { port: port.id.clone(), mac: port.mac, address, subnet_rank, is_down: port.is_down() })
 }
 
 fn is_compute(port: &Port) -> bool {
@@ -149,9 +138,7 @@ fn was_delivered(port: &Port, context: Context<'_>) -> bool {
 
 /// A port that was delivered and is being bound again: it comes back in seconds.
 fn is_rewiring(port: &Port, context: Context<'_>) -> bool {
-    port.status
-        .as_deref()
-        .is_some_and(|status| status.eq_ignore_ascii_case("BUILD"))
+    port.status.as_deref().is_some_and(|status| status.eq_ignore_ascii_case("BUILD"))
         && was_delivered(port, context)
 }
 
@@ -166,10 +153,7 @@ fn status_rule(port: &Port, context: Context<'_>) -> Result<(), LeftOut> {
             return Ok(());
         }
     }
-    Err((
-        Verdict::StatusNotAllowed,
-        format!("status {}", status.unwrap_or("none")),
-    ))
+    Err((Verdict::StatusNotAllowed, format!("status {}", status.unwrap_or("none"))))
 }
 
 /// First match in subnet order, then the numerically lowest address.
@@ -191,11 +175,7 @@ fn address_rule(port: &Port, subnets: &[TargetSubnet]) -> Result<(usize, Ipv4Add
         .enumerate()
         .filter(|(_, target)| fits(target))
         .find_map(|(rank, target)| {
-            let lowest = addresses
-                .iter()
-                .filter(|(subnet, _)| **subnet == target.id)
-                .map(|(_, a)| *a)
-                .min();
+            let lowest = addresses.iter().filter(|(subnet, _)| **subnet == target.id).map(|(_, a)| *a).min();
             lowest.map(|address| (rank, address))
         })
         .ok_or_else(|| {
@@ -217,10 +197,9 @@ fn baseline_rule(port: &Port, context: Context<'_>) -> Result<(), LeftOut> {
     match parse_created_at(text) {
         None => Err((Verdict::NoCreationTime, "created_at cannot be read".to_owned())),
         // Neutron's times have whole seconds; so has an object's creationTimestamp.
-        Some(created) if created.as_second() < baseline.as_second() => Err((
-            Verdict::BeforeBaseline,
-            format!("created {created}, baseline {baseline}"),
-        )),
+        Some(created) if created.as_second() < baseline.as_second() => {
+            Err((Verdict::BeforeBaseline, format!("created {created}, baseline {baseline}")))
+        }
         Some(_) => Ok(()),
     }
 }
@@ -246,9 +225,6 @@ fn doubled_mac(ports: &[ListedPort], candidates: &[Candidate]) -> Option<String>
             .iter()
             .flatten()
             .find(|port| port.mac == candidate.mac && port.id != candidate.port && is_compute(port))?;
-        Some(format!(
-            "ports {} and {} have the same MAC {}",
-            candidate.port, twin.id, candidate.mac
-        ))
+        Some(format!("ports {} and {} have the same MAC {}", candidate.port, twin.id, candidate.mac))
     })
 }

@@ -73,10 +73,7 @@ pub fn settle(decisions: &BTreeMap<VmId, Decision>, context: Context<'_>) -> Set
     for (vm, decision) in decisions {
         match &decision.outcome {
             Outcome::Deliver { node, down } => {
-                by_node
-                    .entry(node.node_name.clone())
-                    .or_default()
-                    .push((vm, node, down));
+                by_node.entry(node.node_name.clone()).or_default().push((vm, node, down));
             }
             Outcome::Skipped { reason, message } => {
                 settled.skipped.insert(vm.clone(), (*reason, message.clone()));
@@ -91,23 +88,17 @@ pub fn settle(decisions: &BTreeMap<VmId, Decision>, context: Context<'_>) -> Set
                 Ok(winner) if *winner == vm => {}
                 Ok(other) => {
                     let message = format!("node {name} is VM {other}'s");
-                    settled
-                        .skipped
-                        .insert(vm.clone(), (SkipReason::NodeConflict, message));
+                    settled.skipped.insert(vm.clone(), (SkipReason::NodeConflict, message));
                     continue;
                 }
                 Err(message) => {
-                    settled
-                        .skipped
-                        .insert(vm.clone(), (SkipReason::NodeConflict, message.clone()));
+                    settled.skipped.insert(vm.clone(), (SkipReason::NodeConflict, message.clone()));
                     continue;
                 }
             }
             if let Err(other) = (context.claim)(&name, vm) {
                 let message = format!("node {name} belongs to {other}");
-                settled
-                    .skipped
-                    .insert(vm.clone(), (SkipReason::NodeConflict, message));
+                settled.skipped.insert(vm.clone(), (SkipReason::NodeConflict, message));
                 continue;
             }
             settle_node(vm, node, down, &context, &mut settled);
@@ -117,10 +108,7 @@ pub fn settle(decisions: &BTreeMap<VmId, Decision>, context: Context<'_>) -> Set
 }
 
 fn has_selected(decision: &Decision) -> bool {
-    decision
-        .verdicts
-        .iter()
-        .any(|port| port.verdict == Verdict::Selected)
+    decision.verdicts.iter().any(|port| port.verdict == Verdict::Selected)
 }
 
 /// A delivered node whose last interface is gone is believed at the second look.
@@ -134,9 +122,7 @@ fn note_if_stale(vm: &VmId, context: &Context<'_>, settled: &mut Settled) {
             delivered.node_name,
             delivered.interfaces.len()
         );
-        settled
-            .skipped
-            .insert(vm.clone(), (SkipReason::StaleNode, message));
+        settled.skipped.insert(vm.clone(), (SkipReason::StaleNode, message));
     }
 }
 
@@ -147,9 +133,7 @@ fn keeper<'a>(
     decisions: &'a BTreeMap<VmId, Decision>,
     history: &dyn History,
 ) -> Result<&'a VmId, String> {
-    let holder = history
-        .at_node(name)
-        .map(|delivered| delivered.instance_id.clone());
+    let holder = history.at_node(name).map(|delivered| delivered.instance_id.clone());
     let holder = holder.and_then(|holder| decisions.get_key_value(&holder));
     if let Some((holder, decision)) = holder {
         let has_moved = matches!(&decision.outcome, Outcome::Deliver { node, .. } if &node.node_name != name);
@@ -161,10 +145,7 @@ fn keeper<'a>(
         [(only, ..)] => Ok(only),
         _ => {
             let vms: Vec<_> = group.iter().map(|(vm, ..)| vm.to_string()).collect();
-            Err(format!(
-                "VMs {} are all named {name}: give each its own name",
-                vms.join(", ")
-            ))
+            Err(format!("VMs {} are all named {name}: give each its own name", vms.join(", ")))
         }
     }
 }
@@ -182,25 +163,12 @@ fn settle_node(
     settled.desired.insert(name.clone(), Arc::clone(node));
     if let Some(pending) = pending {
         let message = format!("change {} waits: {}", pending.change_id, pending.what);
-        settled
-            .skipped
-            .insert(vm.clone(), (SkipReason::ChangeHeld, message));
+        settled.skipped.insert(vm.clone(), (SkipReason::ChangeHeld, message));
         settled.pending.push(pending);
     }
     if let Some(send) = send {
-        let sent: BTreeSet<_> = send
-            .interfaces
-            .iter()
-            .filter_map(|i| i.port_id.as_ref())
-            .collect();
+        let sent: BTreeSet<_> = send.interfaces.iter().filter_map(|i| i.port_id.as_ref()).collect();
         let down = down.iter().filter(|port| sent.contains(port)).cloned().collect();
-        settled.wanted.insert(
-            name.clone(),
-            Wanted {
-                vm: vm.clone(),
-                node: send,
-                down,
-            },
-        );
+        settled.wanted.insert(name.clone(), Wanted { vm: vm.clone(), node: send, down });
     }
 }

@@ -88,10 +88,7 @@ pub enum Outcome {
 impl Outcome {
     /// A skip with its message.
     pub fn skipped(reason: SkipReason, message: impl Into<String>) -> Self {
-        Self::Skipped {
-            reason,
-            message: message.into(),
-        }
+        Self::Skipped { reason, message: message.into() }
     }
 }
 
@@ -99,24 +96,14 @@ impl Decision {
     /// A VM that could not be worked out in this round.
     pub fn undecided(vm: VmId, message: impl Into<String>) -> Self {
         let outcome = Outcome::skipped(SkipReason::NotDecided, message);
-        Self {
-            vm,
-            node: None,
-            outcome,
-            verdicts: Vec::new(),
-            held: Vec::new(),
-        }
+        Self { vm, node: None, outcome, verdicts: Vec::new(), held: Vec::new() }
     }
 }
 
 /// Decides one VM.
 pub fn step(state: &VmState, input: VmInput<'_>) -> (VmState, Decision) {
-    let macs: HashSet<Mac> = input
-        .delivered
-        .iter()
-        .flat_map(|node| &node.interfaces)
-        .map(|i| i.mac_address)
-        .collect();
+    let macs: HashSet<Mac> =
+        input.delivered.iter().flat_map(|node| &node.interfaces).map(|i| i.mac_address).collect();
     let mut selection = select(
         input.ports,
         selection::Context {
@@ -129,12 +116,7 @@ pub fn step(state: &VmState, input: VmInput<'_>) -> (VmState, Decision) {
         },
     );
     let rewiring = std::mem::take(&mut selection.rewiring);
-    let existing: Vec<_> = input
-        .ports
-        .iter()
-        .flatten()
-        .map(|port| (port.id.clone(), port.mac))
-        .collect();
+    let existing: Vec<_> = input.ports.iter().flatten().map(|port| (port.id.clone(), port.mac)).collect();
     let allocation = allocate(
         input.rules.order,
         std::mem::take(&mut selection.candidates),
@@ -154,26 +136,14 @@ pub fn step(state: &VmState, input: VmInput<'_>) -> (VmState, Decision) {
         Outcome::Skipped { .. } => state.held.clone(),
         _ => allocation.held,
     };
-    let decision = Decision {
-        vm: input.vm.clone(),
-        node,
-        outcome,
-        verdicts: selection.verdicts,
-        held: held.clone(),
-    };
+    let decision =
+        Decision { vm: input.vm.clone(), node, outcome, verdicts: selection.verdicts, held: held.clone() };
     (VmState { held, rewiring }, decision)
 }
 
 fn mark_allocation(verdicts: &mut [PortVerdict], allocation: &Allocation) {
-    for verdict in verdicts
-        .iter_mut()
-        .filter(|verdict| verdict.verdict == Verdict::Selected)
-    {
-        let index = allocation
-            .assigned
-            .iter()
-            .find(|(_, c)| c.port == verdict.port)
-            .map(|(index, _)| *index);
+    for verdict in verdicts.iter_mut().filter(|verdict| verdict.verdict == Verdict::Selected) {
+        let index = allocation.assigned.iter().find(|(_, c)| c.port == verdict.port).map(|(index, _)| *index);
         match index {
             Some(index) => verdict.interface = Some(Interface::name_of(index)),
             None => {
@@ -190,26 +160,17 @@ type Skip = (SkipReason, String);
 fn node_name(input: VmInput<'_>) -> Result<NodeName, Skip> {
     let text = match input.server {
         Server::Found { name, metadata } => {
-            let from_metadata = input
-                .node_name_key
-                .and_then(|key| metadata.get(key))
-                .map(|text| text.trim());
+            let from_metadata = input.node_name_key.and_then(|key| metadata.get(key)).map(|text| text.trim());
             from_metadata.filter(|text| !text.is_empty()).unwrap_or(name)
         }
         Server::Node(name) => name,
         Server::NoComputeService => input.vm.as_str(),
         Server::NotFound => {
-            let message = format!(
-                "nova has no server {}: take it out of vmNames if it is gone",
-                input.vm
-            );
+            let message = format!("nova has no server {}: take it out of vmNames if it is gone", input.vm);
             return Err((SkipReason::ServerNotFound, message));
         }
         Server::Unknown(problem) => {
-            return Err((
-                SkipReason::NodeNameUnknown,
-                format!("the server's name is not known: {problem}"),
-            ));
+            return Err((SkipReason::NodeNameUnknown, format!("the server's name is not known: {problem}")));
         }
         Server::Pending => {
             return Err((SkipReason::NodePending, "its machine has no node yet".to_owned()));
@@ -238,17 +199,8 @@ fn conclude(
         Ok(_) if allocation.assigned.is_empty() => Outcome::Empty,
         Ok(name) => match interfaces(input, allocation) {
             Ok(interfaces) => Outcome::Deliver {
-                node: Arc::new(NodeConfig {
-                    node_name: name,
-                    instance_id: input.vm.clone(),
-                    interfaces,
-                }),
-                down: allocation
-                    .assigned
-                    .values()
-                    .filter(|c| c.is_down)
-                    .map(|c| c.port.clone())
-                    .collect(),
+                node: Arc::new(NodeConfig { node_name: name, instance_id: input.vm.clone(), interfaces }),
+                down: allocation.assigned.values().filter(|c| c.is_down).map(|c| c.port.clone()).collect(),
             },
             Err(problem) => Outcome::skipped(SkipReason::InvalidPort, problem),
         },
@@ -256,33 +208,21 @@ fn conclude(
 }
 
 fn interfaces(input: VmInput<'_>, allocation: &Allocation) -> Result<Vec<Interface>, String> {
-    allocation
-        .assigned
-        .iter()
-        .map(|(index, candidate)| interface(input, *index, candidate))
-        .collect()
+    allocation.assigned.iter().map(|(index, candidate)| interface(input, *index, candidate)).collect()
 }
 
 /// All six fields, present and valid: the agent takes a bad one as an order to tear the NIC down.
 fn interface(input: VmInput<'_>, index: u8, candidate: &Candidate) -> Result<Interface, String> {
     let port = &candidate.port;
-    let subnet = input
-        .subnets
-        .get(candidate.subnet_rank)
-        .ok_or_else(|| format!("port {port}: no subnet"))?;
+    let subnet = input.subnets.get(candidate.subnet_rank).ok_or_else(|| format!("port {port}: no subnet"))?;
     let IpNet::V4(cidr) = subnet.cidr else {
         return Err(format!("port {port}: subnet {} has no IPv4 range", subnet.id));
     };
     if !cidr.contains(&candidate.address) {
-        return Err(format!(
-            "port {port}: address {} is outside its subnet's {cidr}",
-            candidate.address
-        ));
+        return Err(format!("port {port}: address {} is outside its subnet's {cidr}", candidate.address));
     }
-    let mtu = u16::try_from(subnet.mtu)
-        .ok()
-        .filter(|_| MTU_RANGE.contains(&subnet.mtu))
-        .ok_or_else(|| {
+    let mtu =
+        u16::try_from(subnet.mtu).ok().filter(|_| MTU_RANGE.contains(&subnet.mtu)).ok_or_else(|| {
             let (low, high) = (MTU_RANGE.start(), MTU_RANGE.end());
             format!(
                 "port {port}: network {} has MTU {}, usable are {low} to {high}",

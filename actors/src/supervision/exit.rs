@@ -7,6 +7,9 @@ use ractor::{ActorProcessingErr, SpawnErr, SupervisionEvent};
 
 use crate::domain::restart::ExitCause;
 
+/// The reason that ractor gives for a kill.
+const KILLED: &str = "killed";
+
 /// A child ended, or did not start, and what its slot has done about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildExit {
@@ -38,13 +41,7 @@ pub enum Outcome {
 
 impl fmt::Display for ChildExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            kind,
-            name,
-            cause,
-            error,
-            ..
-        } = self;
+        let Self { kind, name, cause, error, .. } = self;
         write!(f, "{kind} {name}: {cause}: {error}")?;
         match self.outcome {
             Outcome::Stopped => Ok(()),
@@ -73,15 +70,12 @@ impl Suspect {
 pub(super) fn read_event(event: &SupervisionEvent) -> Option<(ExitCause, String)> {
     match event {
         SupervisionEvent::ActorFailed(_, error) => Some((cause_of(error), error.to_string())),
-        // A clean end hands the state over; a kill or a cancelled task cannot.
-        SupervisionEvent::ActorTerminated(_, Some(_), reason) => Some((
-            ExitCause::Stopped,
-            reason.clone().unwrap_or_else(|| "stopped".to_owned()),
-        )),
-        SupervisionEvent::ActorTerminated(_, None, reason) => Some((
-            ExitCause::Killed,
-            reason.clone().unwrap_or_else(|| "killed".to_owned()),
-        )),
+        SupervisionEvent::ActorTerminated(_, state, reason) => {
+            // Killed in a hook or cancelled, there is no state; killed in the message loop, only this text.
+            let is_killed = state.is_none() || reason.as_deref() == Some(KILLED);
+            let cause = if is_killed { ExitCause::Killed } else { ExitCause::Stopped };
+            Some((cause, reason.clone().unwrap_or_else(|| cause.to_string())))
+        }
         SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => None,
     }
 }
@@ -89,11 +83,7 @@ pub(super) fn read_event(event: &SupervisionEvent) -> Option<(ExitCause, String)
 /// A panic arrives as the standard library's error for a bare text, whose `Debug` is the quoted text.
 fn cause_of(error: &ActorProcessingErr) -> ExitCause {
     let is_bare_text = format!("{error:?}") == format!("{:?}", error.to_string());
-    if is_bare_text {
-        ExitCause::Panic
-    } else {
-        ExitCause::Error
-    }
+    if is_bare_text { ExitCause::Panic } else { ExitCause::Error }
 }
 
 pub(super) fn read_refusal(error: &SpawnErr) -> String {
@@ -109,18 +99,9 @@ mod tests {
 
     #[test]
     fn a_bare_text_counts_as_a_panic_and_a_typed_error_as_an_error() {
-        assert_eq!(
-            cause_of(&ActorProcessingErr::from("boom \"x\"")),
-            ExitCause::Panic
-        );
-        assert_eq!(
-            cause_of(&ActorProcessingErr::from(Suspect::new("boom"))),
-            ExitCause::Error
-        );
-        assert_eq!(
-            cause_of(&ActorProcessingErr::from(std::fmt::Error)),
-            ExitCause::Error
-        );
+        assert_eq!(cause_of(&ActorProcessingErr::from("boom \"x\"")), ExitCause::Panic);
+        assert_eq!(cause_of(&ActorProcessingErr::from(Suspect::new("boom"))), ExitCause::Error);
+        assert_eq!(cause_of(&ActorProcessingErr::from(std::fmt::Error)), ExitCause::Error);
     }
 
     #[test]
@@ -133,9 +114,6 @@ mod tests {
             error: "index out of bounds".to_owned(),
             outcome: Outcome::RestartIn(Duration::from_millis(100)),
         };
-        assert_eq!(
-            exit.to_string(),
-            "port vm-1: panic: index out of bounds, restarting in 100ms"
-        );
+        assert_eq!(exit.to_string(), "port vm-1: panic: index out of bounds, restarting in 100ms");
     }
 }

@@ -31,6 +31,17 @@ pub trait FaultPlan: Send + Sync + 'static {
 }
 
 #[cfg(feature = "test-util")]
+impl<F> FaultPlan for F
+where
+    F: Fn(&str, &str, Hook) -> Option<Fault> + Send + Sync + 'static,
+{
+    fn decide(&self, kind: &str, name: &str, hook: Hook) -> Option<Fault> {
+        self(kind, name, hook)
+    }
+}
+
+#[cfg(feature = "test-util")]
+#[expect(clippy::panic, reason = "that is what the plan orders")]
 pub(super) async fn suffer(fault: Fault) -> Result<(), super::Suspect> {
     match fault {
         Fault::Panic(text) => std::panic::panic_any(text),

@@ -21,13 +21,7 @@ pub struct Node {
 
 impl Node {
     pub(super) fn new(tree: Tree, id: RowId, generation: u64, kind: &'static str, name: Arc<str>) -> Self {
-        Self {
-            tree,
-            id,
-            generation,
-            kind,
-            name,
-        }
+        Self { tree, id, generation, kind, name }
     }
 
     /// Says what the actor is doing, in one or two lower-case words.
@@ -78,10 +72,7 @@ impl Node {
     /// # Errors
     ///
     /// Only what a fault plan of a test orders; without the feature `test-util`, none.
-    #[cfg_attr(
-        not(feature = "test-util"),
-        expect(clippy::unused_async, reason = "tests may hang here")
-    )]
+    #[cfg_attr(not(feature = "test-util"), expect(clippy::unused_async, reason = "tests may hang here"))]
     pub async fn fault_point(&self, hook: Hook) -> Result<(), Suspect> {
         #[cfg(feature = "test-util")]
         if let Some(fault) = self.tree.probe().fault(self.kind, &self.name, hook) {
@@ -103,9 +94,7 @@ impl Entry {
         let tree = parent.tree().clone();
         // A parent of an earlier generation may still end its work; its children show nowhere.
         let id = tree.insert(parent, kind, name).unwrap_or(RowId::NOWHERE);
-        Self {
-            node: Node::new(tree, id, 0, kind, Arc::clone(name)),
-        }
+        Self { node: Node::new(tree, id, 0, kind, Arc::clone(name)) }
     }
 
     pub(super) fn tree(&self) -> &Tree {
@@ -151,9 +140,7 @@ impl Entry {
 
     /// Sets the phase over the child's own word.
     pub(super) fn set_phase(&self, phase: &'static str) {
-        self.node
-            .tree
-            .update(self.node.id, |row| row.phase = Cow::Borrowed(phase));
+        self.node.tree.update(self.node.id, |row| row.phase = Cow::Borrowed(phase));
     }
 }
 

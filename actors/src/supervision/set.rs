@@ -71,13 +71,9 @@ where
     }
 
     fn new_slot(&self, key: &K) -> ChildSlot<M> {
-        let spec = ChildSpec::new(self.kind, key.to_string())
-            .policy(self.policy)
-            .seed(self.seed);
+        let spec = ChildSpec::new(self.kind, key.to_string()).policy(self.policy).seed(self.seed);
         let (on_due, owned_key) = (Arc::clone(&self.on_due), key.clone());
-        ChildSlot::new(spec, &self.parent, move |ticket| {
-            on_due(owned_key.clone(), ticket)
-        })
+        ChildSlot::new(spec, &self.parent, move |ticket| on_due(owned_key.clone(), ticket))
     }
 
     /// Takes an event of the parent's `handle_supervisor_evt`. `None` if it is not the end of one of these
@@ -106,17 +102,24 @@ where
     /// Stops the child of `key` for good. Its slot goes at once if nothing runs (then `None`), else with
     /// the event of its end; until then the key is taken. Returns the actor to wait for.
     pub fn remove(&mut self, key: &K) -> Option<ActorCell> {
-        let running = self.slots.get_mut(key)?.stop();
-        if running.is_none() {
+        let child = self.slots.get_mut(key)?.stop();
+        if child.is_none() {
             self.slots.remove(key);
         }
-        running
+        child
     }
 
-    /// Stops every child for good; returns the actors to wait for.
-    pub fn remove_all(&mut self) -> Vec<ActorCell> {
-        let keys: Vec<K> = self.slots.keys().cloned().collect();
-        keys.iter().filter_map(|key| self.remove(key)).collect()
+    /// Removes every child, but leaves the telling to [`super::stop_children_in_order`]. Returns the
+    /// actors for it.
+    pub fn expect_stop_all(&mut self) -> Vec<ActorCell> {
+        let mut children = Vec::new();
+        self.slots.retain(|_, slot| {
+            let child = slot.expect_stop();
+            let runs = child.is_some();
+            children.extend(child);
+            runs
+        });
+        children
     }
 
     /// The slot of `key`.

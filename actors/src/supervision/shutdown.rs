@@ -23,7 +23,8 @@ pub struct Stopped {
 
 /// Stops `groups` one after the other, the members of a group together, and waits until each is gone. A
 /// parent calls it in its `post_stop`. Every group gets its share of what is left of `timeout`; who is not
-/// gone by then is killed, and its own children with it.
+/// gone by then is killed, and its own children with it. The actors come from
+/// [`super::ChildSlot::expect_stop`] and [`super::ChildSet::expect_stop_all`].
 pub async fn stop_children_in_order(groups: Vec<Vec<ActorCell>>, timeout: Duration) -> Stopped {
     let deadline = Instant::now() + timeout;
     let mut stopped = Stopped::default();

@@ -40,12 +40,7 @@ pub struct ChildSpec {
 impl ChildSpec {
     /// A child with the default policy and seed 0.
     pub fn new(kind: &'static str, name: impl AsRef<str>) -> Self {
-        Self {
-            kind,
-            name: Arc::from(name.as_ref()),
-            policy: RestartPolicy::default(),
-            seed: 0,
-        }
+        Self { kind, name: Arc::from(name.as_ref()), policy: RestartPolicy::default(), seed: 0 }
     }
 
     /// The same with another policy.
@@ -119,10 +114,7 @@ impl<M: Message> ChildSlot<M> {
         let refusal = match spawning.await {
             Ok(Ok((child, _))) => {
                 #[cfg(feature = "test-util")]
-                self.entry
-                    .tree()
-                    .probe()
-                    .started(self.spec.kind, &self.spec.name, child.get_cell());
+                self.entry.tree().probe().started(self.spec.kind, &self.spec.name, child.get_cell());
                 self.entry.started();
                 self.restarts = restart::on_start(self.restarts.clone(), now());
                 self.state = State::Running(child.clone());
@@ -154,26 +146,28 @@ impl<M: Message> ChildSlot<M> {
 
     /// Sends to the child. False, and the message is gone, if it is down.
     pub fn cast(&self, message: M) -> bool {
-        self.actor()
-            .is_some_and(|child| child.send_message(message).is_ok())
+        self.actor().is_some_and(|child| child.send_message(message).is_ok())
     }
 
     /// The child, if it runs.
     pub fn actor(&self) -> Option<&ActorRef<M>> {
-        if let State::Running(child) = &self.state {
-            Some(child)
-        } else {
-            None
-        }
+        if let State::Running(child) = &self.state { Some(child) } else { None }
     }
 
     /// Tells the child to stop, or drops its restart. It is not started again by itself; its exit, if it
     /// ran, comes with [`Outcome::Stopped`]. Returns the actor to wait for.
     pub fn stop(&mut self) -> Option<ActorCell> {
+        let child = self.expect_stop()?;
+        child.stop(None);
+        Some(child)
+    }
+
+    /// As [`Self::stop`], but leaves the telling to [`super::stop_children_in_order`], which does it when
+    /// the child's turn has come.
+    pub fn expect_stop(&mut self) -> Option<ActorCell> {
         self.restart_timer.cancel();
         match std::mem::replace(&mut self.state, State::Vacant) {
             State::Running(child) | State::Stopping(child) => {
-                child.stop(None);
                 self.entry.set_phase("stopping");
                 let cell = child.get_cell();
                 self.state = State::Stopping(child);
@@ -244,14 +238,7 @@ impl<M: Message> ChildSlot<M> {
             self.failed(cause, &error)
         };
         let name = self.spec.name.to_string();
-        ChildExit {
-            kind: self.spec.kind,
-            name,
-            generation: self.generation,
-            cause,
-            error,
-            outcome,
-        }
+        ChildExit { kind: self.spec.kind, name, generation: self.generation, cause, error, outcome }
     }
 
     fn failed(&mut self, cause: ExitCause, error: &str) -> Outcome {

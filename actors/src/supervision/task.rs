@@ -76,10 +76,7 @@ impl TaskSlot {
 
     /// Whether `ticket` is of the task in flight. The first true answer frees the slot.
     pub fn accept(&mut self, ticket: Ticket) -> bool {
-        let is_current = self
-            .running
-            .as_ref()
-            .is_some_and(|(current, _)| *current == ticket);
+        let is_current = self.running.as_ref().is_some_and(|(current, _)| *current == ticket);
         if is_current {
             self.running = None;
         }
@@ -99,6 +96,5 @@ impl TaskSlot {
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no text".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }

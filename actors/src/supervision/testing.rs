@@ -28,10 +28,7 @@ pub struct StartedActor {
 
 impl Probe {
     pub(super) fn with_faults(faults: Arc<dyn FaultPlan>) -> Self {
-        Self {
-            faults: Some(faults),
-            started: Mutex::default(),
-        }
+        Self { faults: Some(faults), started: Mutex::default() }
     }
 
     pub(super) fn fault(&self, kind: &str, name: &str, hook: Hook) -> Option<Fault> {
@@ -44,11 +41,7 @@ impl Probe {
         if started.len() == started.capacity() {
             started.retain(StartedActor::is_alive);
         }
-        started.push(StartedActor {
-            kind,
-            name: Arc::clone(name),
-            actor,
-        });
+        started.push(StartedActor { kind, name: Arc::clone(name), actor });
     }
 }
 
@@ -61,16 +54,8 @@ impl StartedActor {
 /// The actors of `tree` that are not gone, in the order of their start. The root, which no slot started,
 /// is not among them.
 pub fn live_actors(tree: &Tree) -> Vec<StartedActor> {
-    let started = tree
-        .probe()
-        .started
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    started
-        .iter()
-        .filter(|started| started.is_alive())
-        .cloned()
-        .collect()
+    let started = tree.probe().started.lock().unwrap_or_else(PoisonError::into_inner);
+    started.iter().filter(|started| started.is_alive()).cloned().collect()
 }
 
 /// Waits until every actor of `tree` is gone and has left the tree.

@@ -69,11 +69,7 @@ impl TimerSlot {
             tokio::time::sleep_until(due).await;
             fire(ticket);
         });
-        self.armed = Some(Armed {
-            ticket,
-            due,
-            _task: task,
-        });
+        self.armed = Some(Armed { ticket, due, _task: task });
     }
 
     /// Whether `ticket` is of the current arming. The first true answer disarms the timer.

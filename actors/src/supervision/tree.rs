@@ -71,9 +71,7 @@ pub struct TreeNode {
 impl TreeNode {
     /// The first child of this kind and name.
     pub fn child(&self, kind: &str, name: &str) -> Option<&TreeNode> {
-        self.children
-            .iter()
-            .find(|child| child.kind == kind && child.name == name)
+        self.children.iter().find(|child| child.kind == kind && child.name == name)
     }
 }
 
@@ -113,9 +111,7 @@ impl Tree {
             probe,
         };
         shared.rows.insert(Self::ROOT, Row::starting(None, kind, name));
-        Self {
-            shared: Arc::new(shared),
-        }
+        Self { shared: Arc::new(shared) }
     }
 
     pub(super) const ROOT: RowId = RowId(0);
@@ -139,12 +135,8 @@ impl Tree {
             let row = self.shared.rows.get(&id)?;
             (row.to_node(Vec::new()), row.children.clone())
         };
-        node.children = children
-            .into_iter()
-            .filter_map(|child| self.node_at(child))
-            .collect();
-        node.children
-            .sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+        node.children = children.into_iter().filter_map(|child| self.node_at(child)).collect();
+        node.children.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
         Some(node)
     }
 
@@ -159,32 +151,19 @@ impl Tree {
 
     /// Restarts since the tree began, by kind and cause.
     pub fn restarts(&self) -> BTreeMap<(&'static str, ExitCause), u64> {
-        self.shared
-            .restarts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.shared.restarts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Restarts of one kind for one cause since the tree began.
     pub fn restarts_by(&self, kind: &str, cause: ExitCause) -> u64 {
-        let restarts = self
-            .shared
-            .restarts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        restarts
-            .iter()
-            .find(|((k, c), _)| *k == kind && *c == cause)
-            .map_or(0, |(_, count)| *count)
+        let restarts = self.shared.restarts.lock().unwrap_or_else(PoisonError::into_inner);
+        restarts.iter().find(|((k, c), _)| *k == kind && *c == cause).map_or(0, |(_, count)| *count)
     }
 
     /// Adds a row below `parent`; `None` if that one is gone or belongs to another generation by now.
     pub(super) fn insert(&self, parent: &Node, kind: &'static str, name: &Arc<str>) -> Option<RowId> {
         let id = RowId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
-        self.shared
-            .rows
-            .insert(id, Row::starting(Some(parent.id()), kind, Arc::clone(name)));
+        self.shared.rows.insert(id, Row::starting(Some(parent.id()), kind, Arc::clone(name)));
         let is_adopted = self.update(parent.id(), |row| {
             let is_current = row.generation == parent.generation();
             if is_current {
@@ -216,18 +195,11 @@ impl Tree {
     /// Takes out everything below `id`: the child that owned it is gone.
     pub(super) fn remove_below(&self, id: RowId) {
         let children = self.update(id, |row| std::mem::take(&mut row.children));
-        children
-            .into_iter()
-            .flatten()
-            .for_each(|child| self.remove(child));
+        children.into_iter().flatten().for_each(|child| self.remove(child));
     }
 
     pub(super) fn count_restart(&self, kind: &'static str, cause: ExitCause) {
-        let mut restarts = self
-            .shared
-            .restarts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut restarts = self.shared.restarts.lock().unwrap_or_else(PoisonError::into_inner);
         *restarts.entry((kind, cause)).or_default() += 1;
     }
 
@@ -265,8 +237,6 @@ impl Row {
 
 impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tree")
-            .field("rows", &self.shared.rows.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Tree").field("rows", &self.shared.rows.len()).finish_non_exhaustive()
     }
 }

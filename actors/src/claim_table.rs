@@ -1,0 +1,59 @@
+//! The claims of all configs behind one lock: asked synchronously, no messages between subtrees.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::domain::claims::{Claimed, Claims};
+use crate::domain::ids::{ConfigName, NodeName, ProviderId, VmId};
+use crate::domain::inventory::{Owner, RecordKey, Snapshot};
+
+/// Who owns which node, shared by all delivery actors of a tree. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimTable(Arc<Mutex<Claims>>);
+
+impl ClaimTable {
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        // Every method leaves the table consistent, so a panic elsewhere does not spoil it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over the owners that the inventory knows.
+    pub fn seed(&self, snapshot: &Snapshot) {
+        *self.claims() = Claims::from_snapshot(snapshot);
+    }
+
+    /// Asks for a node.
+    pub fn claim(&self, key: &RecordKey, owner: &Owner, vm: &VmId) -> Claimed {
+        let mut claims = self.claims();
+        let claimed = claims.claim(key, owner, vm);
+        if !matches!(claimed, Claimed::Refused(_)) {
+            claims.retain_node_of_vm(&owner.id.name, vm, &key.node);
+        }
+        claimed
+    }
+
+    /// Marks the nodes as being POSTed; gives back those that are not the config's any more.
+    pub fn begin_post(&self, keys: &[RecordKey], name: &ConfigName) -> Vec<NodeName> {
+        self.claims().begin_post(keys, name)
+    }
+
+    /// The config's POST is over.
+    pub fn end_post(&self, name: &ConfigName) {
+        self.claims().end_post(name);
+    }
+
+    /// The object is gone.
+    pub fn release(&self, name: &ConfigName) {
+        self.claims().release(name);
+    }
+
+    /// The object lists these VMs now.
+    pub fn retain_vms(&self, name: &ConfigName, provider: &ProviderId, vms: &BTreeSet<VmId>) {
+        self.claims().retain_vms(name, provider, vms);
+    }
+
+    /// Every object is known.
+    pub fn retain_configs(&self, existing: &BTreeSet<ConfigName>) {
+        self.claims().retain_configs(existing);
+    }
+}

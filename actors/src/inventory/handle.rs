@@ -1,0 +1,147 @@
+//! What everybody but the inventory actor holds of the inventory: the read view and the way to the actor.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use dashmap::DashMap;
+use jiff::Timestamp;
+use ractor::ActorRef;
+
+use super::{Ack, InventoryMsg};
+use crate::domain::ids::{ConfigName, ProviderId, VmId};
+use crate::domain::inventory::{ConfigState, Event, Record, RecordKey, Snapshot};
+
+/// The inventory for readers and senders. Cheap to clone; survives restarts of the actor.
+#[derive(Clone, Default)]
+pub struct InventoryHandle(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// What readers see: persisted, or what memory holds while the store fails.
+    published: RwLock<Arc<Snapshot>>,
+    /// The published records by VM.
+    by_vm: DashMap<(ProviderId, VmId), Arc<Record>>,
+    /// Everything applied so far; survives the actor.
+    working: Mutex<Option<Arc<Snapshot>>>,
+    actor: Mutex<Option<ActorRef<InventoryMsg>>>,
+    health: Mutex<StoreHealth>,
+}
+
+/// How the store does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreHealth {
+    /// The inventory has been read.
+    pub is_loaded: bool,
+    /// Why the store fails, if it does.
+    pub problem: Option<String>,
+    /// What was wrong with the file when it was read.
+    pub warnings: Vec<String>,
+    /// Writes that succeeded.
+    pub persists: u64,
+    /// Writes that failed.
+    pub failed_persists: u64,
+    /// The last write that succeeded.
+    pub last_persist: Option<Timestamp>,
+    /// Changes that no write has kept yet.
+    pub unpersisted: u64,
+}
+
+impl InventoryHandle {
+    /// Sends an event to the actor. False while the actor is down: send it again later.
+    pub fn record(&self, event: Event, ack: Ack) -> bool {
+        let actor = lock(&self.0.actor).clone();
+        actor.is_some_and(|actor| actor.send_message(InventoryMsg::Record { event, ack }).is_ok())
+    }
+
+    /// What readers may see.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.0.published.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A record by its key.
+    pub fn record_at(&self, key: &RecordKey) -> Option<Arc<Record>> {
+        self.snapshot().records.get(key).cloned()
+    }
+
+    /// A VM's record at a delivery target.
+    pub fn record_of_vm(&self, provider: &ProviderId, vm: &VmId) -> Option<Arc<Record>> {
+        self.0.by_vm.get(&(provider.clone(), vm.clone())).map(|record| Arc::clone(&record))
+    }
+
+    /// What is kept of a config, persisted or not.
+    pub fn config_state(&self, name: &ConfigName) -> Option<Arc<ConfigState>> {
+        let working = self.working()?;
+        working.configs.get(name).cloned()
+    }
+
+    /// How the store does.
+    pub fn health(&self) -> StoreHealth {
+        lock(&self.0.health).clone()
+    }
+
+    pub(super) fn set_actor(&self, actor: ActorRef<InventoryMsg>) {
+        *lock(&self.0.actor) = Some(actor);
+    }
+
+    pub(super) fn working(&self) -> Option<Arc<Snapshot>> {
+        lock(&self.0.working).clone()
+    }
+
+    pub(super) fn set_working(&self, snapshot: Arc<Snapshot>) {
+        *lock(&self.0.working) = Some(snapshot);
+    }
+
+    pub(super) fn set_loaded(&self) {
+        lock(&self.0.health).is_loaded = true;
+    }
+
+    pub(super) fn note_warnings(&self, warnings: Vec<String>) {
+        lock(&self.0.health).warnings = warnings;
+    }
+
+    pub(super) fn note_unpersisted(&self) {
+        lock(&self.0.health).unpersisted += 1;
+    }
+
+    pub(super) fn note_persisted(&self, at: Timestamp, is_all: bool) {
+        let mut health = lock(&self.0.health);
+        health.problem = None;
+        health.persists += 1;
+        health.last_persist = Some(at);
+        if is_all {
+            health.unpersisted = 0;
+        }
+    }
+
+    pub(super) fn note_problem(&self, problem: &str) {
+        let mut health = lock(&self.0.health);
+        health.problem = Some(problem.to_owned());
+        health.failed_persists += 1;
+    }
+
+    /// Makes `snapshot` what readers see.
+    pub(super) fn publish(&self, snapshot: &Arc<Snapshot>) {
+        let before = {
+            let mut published = self.0.published.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *published, Arc::clone(snapshot))
+        };
+        for (key, record) in &snapshot.records {
+            let is_known = before.records.get(key).is_some_and(|old| Arc::ptr_eq(old, record));
+            if !is_known {
+                let by_vm = (record.provider_id.clone(), record.instance_id.clone());
+                self.0.by_vm.insert(by_vm, Arc::clone(record));
+            }
+        }
+        for (key, old) in &before.records {
+            let same_vm = |record: &Arc<Record>| record.instance_id == old.instance_id;
+            if !snapshot.records.get(key).is_some_and(same_vm) {
+                let by_vm = (old.provider_id.clone(), old.instance_id.clone());
+                self.0.by_vm.remove_if(&by_vm, |_, record| Arc::ptr_eq(record, old));
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every critical section is one assignment or a few: nothing is left half done by a panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

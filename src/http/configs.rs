@@ -1,0 +1,134 @@
+//! `/v1/configs` and `/v1/actors`: what the operator is doing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use jiff::Timestamp;
+use multinic_actors::domain::ids::ConfigId;
+use multinic_actors::domain::port::Verdict;
+use multinic_actors::domain::reason::Reason;
+use multinic_actors::domain::status::{
+    ConfigStatus, Degraded, DownPortRetry, NodeCounts, PendingChange, SkippedVm,
+};
+use serde::Serialize;
+
+use super::answer::Answer;
+use super::api::Api;
+use super::error::ApiError;
+use super::page::Page;
+use super::query::Query;
+
+/// `GET /v1/configs`: all of them, without the ports of each VM.
+pub(super) async fn list(
+    State(api): State<Api>,
+    query: Query,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let page = Page::of(&query)?;
+    let mut configs = api.parts.configs.configs();
+    configs.sort_by(|a, b| a.id.cmp(&b.id));
+    let (configs, more) = page.cut(configs, |config| {
+        let id = &config.id;
+        vec![id.name.namespace.to_string(), id.name.name.to_string(), id.uid.to_string()]
+    });
+    Answer::object("{\"configs\":[", configs, write_summary, more).respond(&headers).await
+}
+
+/// `GET /v1/configs/{namespace}/{name}`: one, with the verdict of each port.
+pub(super) async fn one(
+    State(api): State<Api>,
+    Path((namespace, name)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let is_it = |config: &Arc<ConfigStatus>| {
+        let id = &config.id.name;
+        *id.namespace == *namespace && *id.name == *name
+    };
+    let found = api.parts.configs.configs().into_iter().find(is_it);
+    let config = found.ok_or_else(|| ApiError::not_found("no such config"))?;
+    Answer::single(config).respond(&headers).await
+}
+
+/// `GET /v1/actors`: the supervision tree as it is.
+pub(super) async fn actors(State(api): State<Api>, headers: HeaderMap) -> Result<Response, ApiError> {
+    Answer::single(api.parts.tree.tree()).respond(&headers).await
+}
+
+/// A [`ConfigStatus`] without `vms`, which grows with VMs × ports.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary<'a> {
+    #[serde(flatten)]
+    id: &'a ConfigId,
+    observed_generation: i64,
+    ready: Option<bool>,
+    reason: Reason,
+    message: &'a str,
+    degraded: Degraded,
+    paused: bool,
+    last_synced_at: Option<Timestamp>,
+    last_error: &'a Option<String>,
+    down_port_retry: &'a Option<DownPortRetry>,
+    nodes: NodeCounts,
+    skipped: &'a [SkippedVm],
+    pending_changes: &'a [PendingChange],
+    ports: &'a BTreeMap<Verdict, u32>,
+    next_poll_at: Option<Timestamp>,
+    last_poll_at: Option<Timestamp>,
+    last_error_detail: &'a Option<String>,
+    token_expires_at: Option<Timestamp>,
+}
+
+fn write_summary(config: &Arc<ConfigStatus>, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    serde_json::to_writer(out, &Summary::of(config))
+}
+
+impl<'a> Summary<'a> {
+    fn of(config: &'a ConfigStatus) -> Self {
+        // Without `..`: a new field has to be placed here too.
+        let ConfigStatus {
+            id,
+            observed_generation,
+            ready,
+            reason,
+            message,
+            degraded,
+            paused,
+            last_synced_at,
+            last_error,
+            down_port_retry,
+            nodes,
+            skipped,
+            pending_changes,
+            ports,
+            vms: _,
+            next_poll_at,
+            last_poll_at,
+            last_error_detail,
+            token_expires_at,
+        } = config;
+        Self {
+            id,
+            observed_generation: *observed_generation,
+            ready: *ready,
+            reason: *reason,
+            message,
+            degraded: *degraded,
+            paused: *paused,
+            last_synced_at: *last_synced_at,
+            last_error,
+            down_port_retry,
+            nodes: *nodes,
+            skipped,
+            pending_changes,
+            ports,
+            next_poll_at: *next_poll_at,
+            last_poll_at: *last_poll_at,
+            last_error_detail,
+            token_expires_at: *token_expires_at,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Where log lines go and what they look like.
+
+use std::io::IsTerminal;
+
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// What a log line looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One readable line, coloured on a terminal.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How to log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// `None`: human on a terminal, JSON otherwise.
+    pub format: Option<LogFormat>,
+    /// A level (`info`) or a list of filter directives (`info,multinic_operator::openstack=debug`).
+    pub level: String,
+}
+
+/// Logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogSetupError {
+    /// The level is none.
+    #[error("log level {level:?}: {problem}")]
+    Level {
+        /// What was given.
+        level: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// It was set up before.
+    #[error("logging is set up already")]
+    AlreadySet,
+}
+
+/// Sends log lines to the standard error, so that the standard output belongs to a command's result.
+///
+/// # Errors
+/// When the level cannot be read, or when logging was set up before.
+pub fn init_logs(settings: &LogSettings) -> Result<(), LogSetupError> {
+    let filter = filter(&settings.level)?;
+    let is_terminal = std::io::stderr().is_terminal();
+    let format = settings.format.unwrap_or(match is_terminal {
+        true => LogFormat::Human,
+        false => LogFormat::Json,
+    });
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let result = match format {
+        LogFormat::Human => lines.with_ansi(is_terminal).finish().try_init(),
+        LogFormat::Json => {
+            lines.json().flatten_event(true).with_current_span(true).with_span_list(false).finish().try_init()
+        }
+    };
+    result.map_err(|_| LogSetupError::AlreadySet)
+}
+
+fn filter(level: &str) -> Result<EnvFilter, LogSetupError> {
+    let level = level.trim();
+    EnvFilter::builder()
+        .parse(level)
+        .map_err(|error| LogSetupError::Level { level: level.to_owned(), problem: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_or_a_list_of_directives_is_taken() {
+        for text in ["info", " DEBUG ", "warn,multinic_operator::openstack=debug", "off"] {
+            assert!(filter(text).is_ok(), "{text}");
+        }
+        let error = filter("info,x=loud").unwrap_err();
+        assert!(error.to_string().starts_with("log level \"info,x=loud\": "), "{error}");
+    }
+}
