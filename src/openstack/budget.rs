@@ -35,12 +35,9 @@ pub(super) struct Budgets {
     accounts: Mutex<HashMap<Fingerprint, Arc<Ledger>>>,
 }
 
-/// No attempt for now.
+/// No attempt for now: until an old refusal stops to count, or the password is another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Exhausted {
-    /// When an old refusal stops to count.
-    pub(super) wait: Duration,
-}
+pub(super) struct Exhausted;
 
 impl Budgets {
     /// Leave for one attempt. Waits while others' attempts could still use up the budget.
@@ -52,7 +49,7 @@ impl Budgets {
             landed.as_mut().enable();
             match ledger.lock().judge(&attempt) {
                 Judgement::Go => break,
-                Judgement::Stop(exhausted) => return Err(exhausted),
+                Judgement::Stop => return Err(Exhausted),
                 Judgement::Wait => {}
             }
             landed.await;
@@ -101,7 +98,7 @@ struct Refusal {
 enum Judgement {
     Go,
     Wait,
-    Stop(Exhausted),
+    Stop,
 }
 
 impl Entries {
@@ -128,8 +125,7 @@ impl Entries {
         if counted.len() < MOST || !self.flying.is_empty() {
             return Judgement::Wait;
         }
-        let oldest = counted[counted.len() - MOST];
-        Judgement::Stop(Exhausted { wait: WINDOW.saturating_sub(oldest.at.elapsed()) })
+        Judgement::Stop
     }
 
     fn is_forgettable(&self) -> bool {
@@ -223,9 +219,7 @@ mod tests {
     async fn it_reopens_after_a_while() {
         let budgets = Budgets::default();
         exhaust(&budgets).await;
-        let Exhausted { wait } = budgets.admit(attempt("wrong", "p")).await.unwrap_err();
-        assert_eq!(wait, WINDOW);
-        tokio::time::sleep(wait).await;
+        tokio::time::sleep(WINDOW).await;
         assert!(refused(&budgets, "wrong", "p").await);
     }
 

@@ -104,6 +104,8 @@ async fn whole(api: &Api<'_>, root: &Url, vms: &[VmId]) -> Result<Vec<(VmId, Lis
                 Err(PageError::Failed(error)) if is_too_long(&error) => {
                     return Err(PartError::TooLong(error));
                 }
+                // Where the filter is lost and every port happens to be asked for, only the pages tell.
+                Err(PageError::Circle(error)) => return Err(PartError::TooLong(error)),
                 Err(PageError::MarkerGone(error) | PageError::Failed(error)) => {
                     return Err(PartError::Failed(error));
                 }

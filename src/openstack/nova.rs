@@ -40,11 +40,11 @@ pub(super) struct Looked {
 pub(super) async fn look_up(api: &Api<'_>, root: &Url, vms: Vec<VmId>, pages: usize) -> Looked {
     let mut wanted: BTreeSet<VmId> = vms.into_iter().collect();
     let mut looked = Looked::default();
-    if wanted.len() > pages.max(1) {
-        if let Err(error) = list(api, root, &mut wanted, &mut looked).await {
-            looked.failure = Some(text(error));
-            return looked;
-        }
+    if wanted.len() > pages.max(1)
+        && let Err(error) = list(api, root, &mut wanted, &mut looked).await
+    {
+        looked.failure = Some(text(error));
+        return looked;
     }
     one_by_one(api, root, wanted, &mut looked).await;
     looked
@@ -71,7 +71,9 @@ async fn list(
                 Ok(Some(page)) => page,
                 Ok(None) => break 'start,
                 Err(PageError::MarkerGone(_)) if start < STARTS => continue 'start,
-                Err(PageError::MarkerGone(error) | PageError::Failed(error)) => return Err(error),
+                Err(PageError::MarkerGone(error) | PageError::Circle(error) | PageError::Failed(error)) => {
+                    return Err(error);
+                }
             };
             count += 1;
             for (vm, server) in page.iter().filter_map(read) {
@@ -137,7 +139,10 @@ async fn by_id(api: &Api<'_>, root: &Url, vm: &VmId) -> One {
             Some(ErrorKind::Status { code: 404, body, .. }) if *body != Body::Html => {
                 One::Server(Server::NotFound)
             }
-            Some(ErrorKind::Status { code, .. }) if !matches!(code, 401 | 429 | 502..=504) => {
+            // Nova itself has trouble with this one.
+            Some(ErrorKind::Status { code, body: Body::Json, .. })
+                if !matches!(code, 401 | 403 | 429 | 502..=504) =>
+            {
                 One::Failed(error)
             }
             _ => One::GaveUp(error),

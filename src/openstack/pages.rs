@@ -32,6 +32,9 @@ pub(super) struct Pages<'a> {
 pub(super) enum PageError {
     /// The item after which the page begins is gone: start over.
     MarkerGone(ApiError),
+    /// The links lead back to a page that was read: a fault, or a query string that was lost on the way
+    /// with its marker.
+    Circle(ApiError),
     /// Anything else.
     Failed(ApiError),
 }
@@ -57,7 +60,10 @@ impl<'a> Pages<'a> {
         };
         let is_first = self.seen.is_empty();
         if !self.seen.insert(url.query().unwrap_or_default().to_owned()) || self.seen.len() > MOST_PAGES {
-            return Err(invalid("the page links go round in a circle"));
+            let problem = "the page links go round in a circle";
+            return Err(PageError::Circle(
+                errors::invalid(self.service.name(), self.operation, problem).into(),
+            ));
         }
         let answer = match self.api.get(self.service, self.operation, url).await {
             Ok(answer) => answer,

@@ -15,7 +15,7 @@ use multinic_actors::domain::reason::Reason;
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
-use super::budget::{Budgets, Try};
+use super::budget::{Budgets, Exhausted, Try};
 use super::cache::Caches;
 use super::contrabass::{Contrabass, Lookup};
 use super::fingerprint::Fingerprint;
@@ -257,9 +257,9 @@ impl Sessions {
     async fn log_in(&self, config: &Config, session: &Session) -> Result<Arc<Token>, CloudError> {
         let (account, password, project) = session.fingerprints;
         let attempt = Try { account, password, project, is_renewal: session.token().is_some() };
-        let attempt = self.budgets.admit(attempt).await.map_err(|exhausted| CloudError {
-            retry_after: Some(exhausted.wait),
-            ..CloudError::new(
+        // No `Retry-After`: the polls go on, for they are what notices that the credentials have changed.
+        let attempt = self.budgets.admit(attempt).await.map_err(|Exhausted| {
+            CloudError::new(
                 Reason::KeystoneError,
                 format!(
                     "keystone: log in: 401 Unauthorized too often for user {:?}: no further attempt for a while \

@@ -164,7 +164,9 @@ async fn named(api: &Api<'_>, root: &Url, name: &str, project: Option<&str>) -> 
                     start += 1;
                     continue 'start;
                 }
-                Err(PageError::MarkerGone(error) | PageError::Failed(error)) => return Err(error),
+                Err(PageError::MarkerGone(error) | PageError::Circle(error) | PageError::Failed(error)) => {
+                    return Err(error);
+                }
             }
         }
         // A filter may get lost, and databases compare names without case.

@@ -22,7 +22,7 @@ pub struct UpstreamError {
     /// What happened.
     pub kind: ErrorKind,
     /// OpenStack's request id; for logs and REST.
-    pub request_id: Option<String>,
+    pub request_id: Option<Box<str>>,
     /// What the service asked us to wait.
     pub retry_after: Option<Duration>,
 }
@@ -184,7 +184,7 @@ impl UpstreamError {
         self.request_id = ["x-openstack-request-id", "x-compute-request-id", "x-request-id"]
             .iter()
             .find_map(|name| headers.get(*name)?.to_str().ok())
-            .map(str::to_owned);
+            .map(Box::from);
         self.retry_after = retry_after::parse(headers, now);
         self
     }
