@@ -2,7 +2,7 @@
 //!
 //! Contrabass and Viola are simulated here; everything between them is real.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod e2e_support;
 
