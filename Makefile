@@ -4,7 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint fmt golden e2e e2e-openstack
+.PHONY: help demo build test lint fmt golden bench e2e e2e-openstack
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -27,6 +27,9 @@ fmt: ## Format the code
 
 golden: ## Write the generated files anew (CRD, golden answers)
 	UPDATE_GOLDEN=1 $(CARGO) test -p multinic-operator
+
+bench: ## Measure: a hundred configs against one, and what one hung cloud costs the others
+	$(CARGO) bench --profile e2e --bench scale
 
 e2e: e2e-openstack ## Run the tests against real services
 

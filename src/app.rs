@@ -6,7 +6,7 @@ mod supervisor;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::http::{self, ApiParts, ConfigBoard, ServeLimits, TokenFile};
+use crate::http::{self, ApiParts, Certificate, ConfigBoard, ServeLimits, TlsListener, TokenFile};
 use crate::openstack::{OpenstackCloud, OpenstackSettings};
 use crate::secrets::SecretSource;
 use crate::settings::Settings;
@@ -142,9 +142,7 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         health: Arc::clone(&health),
     });
     let (servers, stop_servers) = (TaskTracker::new(), CancellationToken::new());
-    let serve = |listener, router| {
-        servers.spawn(http::serve(listener, router, ServeLimits::default(), stop_servers.clone()));
-    };
+    let limits = ServeLimits::default();
     let parts = ApiParts {
         inventory: Arc::new(PublishedInventory::new(inventory.clone(), settings.inventory.enabled)),
         configs: Arc::clone(&configs) as _,
@@ -154,11 +152,21 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         standby: None,
     };
     let addresses = [Some(&api), metrics_listener.as_ref(), health_listener.as_ref()].map(local_address);
-    serve(api, http::api_router(parts));
-    metrics_listener.into_iter().for_each(|listener| serve(listener, http::metrics_router(metrics.clone())));
-    health_listener
-        .into_iter()
-        .for_each(|listener| serve(listener, http::probe_router(Arc::clone(&health) as _)));
+    let end = || stop_servers.clone();
+    match &settings.inventory.tls {
+        Some(files) => {
+            let certificate = Certificate { cert: files.cert.clone(), key: files.key.clone() };
+            let api = TlsListener::new(api, certificate).map_err(StartError::new)?;
+            servers.spawn(http::serve(api, http::api_router(parts), limits, end()));
+        }
+        None => drop(servers.spawn(http::serve(api, http::api_router(parts), limits, end()))),
+    }
+    if let Some(listener) = metrics_listener {
+        servers.spawn(http::serve(listener, http::metrics_router(metrics), limits, end()));
+    }
+    if let Some(listener) = health_listener {
+        servers.spawn(http::serve(listener, http::probe_router(health), limits, end()));
+    }
     servers.close();
     let [Some(api), metrics, health] = addresses else {
         return Err(StartError::new("the API's address cannot be read back"));
@@ -259,7 +267,7 @@ fn open_store(settings: &Settings) -> Arc<dyn Store> {
 
 /// When objects without a creation time were seen first. A file that cannot be read is reported by the
 /// inventory actor, which reads it for good.
-fn first_seen(path: &PathBuf, is_enabled: bool) -> BTreeMap<ConfigName, Timestamp> {
+fn first_seen(path: &Path, is_enabled: bool) -> BTreeMap<ConfigName, Timestamp> {
     let loaded = if is_enabled { store::read(path).unwrap_or_default() } else { Default::default() };
     let configs = loaded.snapshot.configs.into_iter();
     configs.filter_map(|(name, state)| Some((name, state.first_seen?))).collect()

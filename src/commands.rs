@@ -5,6 +5,7 @@ mod plan;
 mod shutdown;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap_complete::generate;
@@ -18,8 +19,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (command, settings, warnings) = match Settings::parse(args, |name| std::env::var(name).ok()) {
         Ok(parsed) => parsed,
         Err(SettingsError::Help(text)) => {
-            print!("{text}");
-            return ExitCode::SUCCESS;
+            return print_out(&text);
         }
         Err(error) => {
             eprintln!("{error}");
@@ -40,22 +40,31 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Plan(plan) => on_runtime(plan::plan(settings, plan)),
         Command::Crd => print_crd(),
         Command::Completions(shell) => {
-            generate(shell, &mut cli::command(), "multinic-operator", &mut std::io::stdout());
-            ExitCode::SUCCESS
+            let mut script = Vec::new();
+            generate(shell, &mut cli::command(), "multinic-operator", &mut script);
+            print_out(&String::from_utf8_lossy(&script))
         }
     }
 }
 
 fn print_crd() -> ExitCode {
     match crate::kube::openstack_config::crd_yaml() {
-        Ok(yaml) => {
-            print!("{yaml}");
-            ExitCode::SUCCESS
-        }
+        Ok(yaml) => print_out(&yaml),
         Err(error) => {
             eprintln!("the CustomResourceDefinition cannot be written: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints a command's result. A reader that went away early (`| head`) is no failure.
+fn print_out(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("the output cannot be written: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
     }
 }
 

@@ -275,7 +275,7 @@ fn read_inventory(flags: &Flags, reader: &mut Reader<'_>) -> InventorySettings {
 }
 
 fn read_viola(flags: &Flags, reader: &mut Reader<'_>) -> ViolaSettings {
-    // Zero was "not set" in the previous operator.
+    // No request could be answered within zero: it counts as not set.
     let timeout = reader
         .either("--viola-timeout", &flags.viola_timeout, "VIOLA_TIMEOUT", values::duration)
         .filter(|timeout| !timeout.is_zero());

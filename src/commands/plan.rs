@@ -36,8 +36,13 @@ pub(super) async fn plan(settings: Settings, plan: Plan) -> ExitCode {
                 Output::Table => table::render(&plans),
                 Output::Json => serde_json::to_string_pretty(&plans).unwrap_or_default() + "\n",
             };
-            print!("{text}");
-            if totals(&plans).failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            match totals(&plans).failed {
+                0 => super::print_out(&text),
+                _ => {
+                    super::print_out(&text);
+                    ExitCode::FAILURE
+                }
+            }
         }
         Err(problem) => {
             eprintln!("plan: {problem}");
@@ -107,6 +112,13 @@ fn from_file(settings: &Settings, plan: &Plan, file: &Path) -> Result<Input, Str
         return Err(format!("{}: there is no OpenstackConfig in it", file.display()));
     }
     let now = Timestamp::now();
+    let is_dated = |raw: &RawObject| plan.created.or(raw.created).is_some();
+    if !parsed.objects.configs.iter().all(is_dated) {
+        eprintln!(
+            "plan: an object without a creation time is planned as if it was created now: older ports are"
+        );
+        eprintln!("      left out as BeforeBaseline; give the time with --created");
+    }
     let life = |raw: &RawObject| Life {
         uid: raw.uid.clone().unwrap_or_else(|| "".into()),
         generation: raw.generation.unwrap_or(1),

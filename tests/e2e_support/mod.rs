@@ -227,6 +227,19 @@ impl Operator {
         }
     }
 
+    /// Waits until what is said of the config is `right`.
+    pub async fn until_config(&self, name: &str, what: &str, right: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let config = self.config(name).await;
+            if right(&config) {
+                return config;
+            }
+            assert!(Instant::now() < deadline, "{name}: never {what}: {config:#}");
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
     /// Waits until a poll that began from now on has ended well.
     pub async fn until_polled(&self, name: &str) -> Value {
         self.until_poll_ended(name, true).await
