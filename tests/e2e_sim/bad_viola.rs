@@ -51,6 +51,25 @@ async fn after_an_outage_with_several_changes_each_node_gets_its_newest_state_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_config_is_not_synced_before_its_nodes_are_delivered() {
+    let mut world = World::new();
+    let mut synced = 0;
+    for n in 0..10 {
+        let vms = [world.vm(&format!("n-{n}"))];
+        let spec = Spec { k8s_provider: format!("b-{n}"), ..world.quiet_spec(&format!("c{n}"), &vms) };
+        world.operator.declare(&spec);
+    }
+    world.viola.add_fault(posts(Fault::Latency(std::time::Duration::from_millis(300))));
+    away(&world);
+    world.operator.start().await;
+    for n in 0..10 {
+        let config = world.operator.until_reason(&format!("c{n}"), &["ViolaPostError"]).await;
+        synced += usize::from(!config["lastSyncedAt"].is_null());
+    }
+    assert_eq!(synced, 0, "configs that had nothing delivered said that they were synced");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_viola_that_is_away_does_not_stop_the_polls() {
     let mut world = World::new();
     let spec = world.run_with(2).await;

@@ -3,7 +3,7 @@
 use multinic_operator::sim::Service;
 use serde_json::json;
 
-use crate::e2e_support::Spec;
+use crate::e2e_support::{Spec, until};
 use crate::world::{DATA, World, message, says};
 
 /// Starts one config; its message once it is not ready for this reason.
@@ -70,8 +70,7 @@ async fn a_subnet_name_is_looked_for_in_the_own_project_first() {
     let spec = by_name(&world, "data");
     world.operator.declare(&spec);
     world.operator.start().await;
-    world.operator.until_reason("a", &["Synced", "NoChange"]).await;
-    assert_eq!(world.viola.nodes("biz").len(), 1);
+    until("the node is there", || world.viola.nodes("biz").len() == 1, String::new).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,7 +111,7 @@ async fn without_a_compute_service_the_vm_id_is_the_node() {
     world.operator.declare(&spec);
     world.operator.start().await;
     world.operator.until_reason("a", &["Synced", "NoChange"]).await;
-    assert!(world.viola.node("biz", &spec.vms[0]).is_some());
+    until("the node is there", || world.nic_count(&spec.vms[0]) == 1, String::new).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

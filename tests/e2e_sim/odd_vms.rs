@@ -126,7 +126,8 @@ async fn a_vm_that_is_listed_twice_counts_once() {
     let spec = world.spec("a", &[vm.clone(), vm.to_uppercase(), vm]);
     world.operator.declare(&spec);
     world.operator.start().await;
-    let config = world.operator.until_reason("a", &["Synced"]).await;
+    let is_delivered = |config: &Value| config["nodes"]["delivered"] == 1;
+    let config = world.operator.until_config("a", "the node is delivered", is_delivered).await;
     assert_eq!(config["nodes"], json!({"desired": 1, "delivered": 1, "skipped": 0}));
     assert_eq!(world.sent(), BTreeMap::from([("node-0".to_owned(), 1)]));
 }
@@ -137,7 +138,8 @@ async fn of_two_new_vms_with_one_name_none_is_sent() {
     let vms = vec![world.vm("Node-0"), world.vm("node-0"), world.vm("node-1")];
     world.operator.declare(&world.spec("a", &vms));
     world.operator.start().await;
-    let config = world.operator.until_reason("a", &["Synced", "NoChange"]).await;
+    let is_delivered = |config: &Value| config["nodes"]["delivered"] == 1;
+    let config = world.operator.until_config("a", "the third is delivered", is_delivered).await;
     let conflict = || "NodeConflict".to_owned();
     let expected = BTreeMap::from([(vms[0].clone(), conflict()), (vms[1].clone(), conflict())]);
     assert_eq!(skips(&config), expected);
@@ -175,8 +177,8 @@ async fn a_name_that_no_node_can_have_is_told_with_the_way_out() {
     world.cloud.set_metadata(&vm, "k8s-node", Some("worker-1.example.internal"));
     let spec = world.spec("a", &[vm]).setting("openstackNodeNameMetadataKey: k8s-node");
     world.operator.declare(&looked_again(&spec, "1"));
-    world.operator.until_reason("a", &["Synced", "NoChange"]).await;
-    assert!(world.viola.node(BIZ, "worker-1.example.internal").is_some());
+    let is_sent = || world.nic_count("worker-1.example.internal") == 1;
+    crate::e2e_support::until("the node is there", is_sent, String::new).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

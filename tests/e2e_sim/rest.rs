@@ -50,7 +50,7 @@ async fn questions_without_an_answer_get_the_previous_operators_codes() {
     ] {
         let (got, body) = world.operator.get(path).await;
         assert_eq!(got, status, "{path}: {body}");
-        let has_error = body["error"]["message"].is_string() && body["error"]["code"] == status;
+        let has_error = body["error"]["message"].is_string() && body["error"]["code"].is_string();
         assert!(status == 200 || has_error, "{path}: {body}");
     }
 }

@@ -1,13 +1,14 @@
 //! One cloud with a project and two subnets, one Viola, one operator: what most tests begin with.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use multinic_operator::sim::{
     Fault, FaultId, FaultRule, Operation, PortSpec, Service, Settings, SimCloud, SimViola,
 };
 use serde_json::Value;
 
-use crate::e2e_support::{KEY, Nic, Operator, PROVIDER, Spec, delivered, names, until};
+use crate::e2e_support::{KEY, Nic, Operator, PATIENCE, PROVIDER, Spec, delivered, names, until};
 
 /// The password of the cloud's administrator.
 pub const PASSWORD: &str = "Adm1n-Passw0rd-of-the-cloud";
@@ -146,10 +147,16 @@ impl World {
 
     /// What Viola has, and what the REST API says is delivered: all that an outage must leave alone.
     pub async fn delivered_state(&self) -> (BTreeMap<String, Value>, Value) {
-        let (status, records) =
-            self.operator.get(&format!("/v1/interfaces/node-configs?providerId={BIZ}")).await;
-        assert_eq!(status, 200);
-        (self.viola.nodes(BIZ), records)
+        let path = format!("/v1/interfaces/node-configs?providerId={BIZ}");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (status, records) = self.operator.get(&path).await;
+            if status == 200 {
+                return (self.viola.nodes(BIZ), records);
+            }
+            // 503 while the inventory is being read.
+            assert!(Instant::now() < deadline && status == 503, "{status} {records}");
+        }
     }
 
     /// The interface names of a node, by MAC.

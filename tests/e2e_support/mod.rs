@@ -250,19 +250,6 @@ impl Operator {
         self.until_poll_ended(name, false).await
     }
 
-    /// Waits until the config's state is as wanted.
-    pub async fn until_config(&self, name: &str, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let config = self.config(name).await;
-            if is_it(&config) {
-                return config;
-            }
-            assert!(Instant::now() < deadline, "{name} never came to this: {what}: {config:#}");
-            tokio::time::sleep(GLANCE).await;
-        }
-    }
-
     async fn until_poll_ended(&self, name: &str, has_to_be_ready: bool) -> Value {
         let start = jiff::Timestamp::now();
         let deadline = Instant::now() + PATIENCE;
