@@ -4,10 +4,12 @@
 
 #[path = "../e2e_support/mod.rs"]
 mod e2e_support;
+mod process;
 mod world;
 
 mod bad_cloud;
 mod bad_viola;
+mod commands;
 mod cost;
 mod credentials;
 mod down_ports;
@@ -16,5 +18,8 @@ mod inventory;
 mod names;
 mod odd_ports;
 mod odd_vms;
+mod plan_cases;
 mod policy;
 mod rest;
+mod secrecy;
+mod signals;

@@ -136,7 +136,8 @@ impl Operator {
         std::fs::remove_file(self.dir().join(format!("{name}.yaml"))).expect("remove a config");
     }
 
-    pub fn settings(&self) -> Settings {
+    /// The command line, for this process or for one of its own.
+    pub fn args(&self) -> Vec<String> {
         let dir = self.dir().display();
         let mut args = vec![
             format!("--config-dir={dir}"),
@@ -146,7 +147,11 @@ impl Operator {
             "--health-probe-bind-address=127.0.0.1:0".to_owned(),
         ];
         args.extend(self.flags.iter().cloned());
-        let parsed = Settings::parse(args.into_iter().map(Into::into), |_| None);
+        args
+    }
+
+    pub fn settings(&self) -> Settings {
+        let parsed = Settings::parse(self.args().into_iter().map(Into::into), |_| None);
         parsed.expect("usable settings").1
     }
 
