@@ -61,13 +61,20 @@ impl Process {
             }
             let ended = process.child.try_wait().unwrap();
             let is_late = ended.is_some() || Instant::now() > deadline;
-            assert!(!is_late, "it does not start ({ended:?}):\n{}", process.log_text());
+            assert!(!is_late, "it does not start ({ended:?}):\n{}", process.log_end());
             tokio::time::sleep(GLANCE).await;
         }
     }
 
     pub fn log_text(&self) -> String {
         read(&self.log)
+    }
+
+    /// The last lines of the log, for a failed test.
+    pub fn log_end(&self) -> String {
+        let text = self.log_text();
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(12)..].join("\n")
     }
 
     /// Each whole line of the log.
@@ -94,7 +101,7 @@ impl Process {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < deadline, "it does not end:\n{}", self.log_text());
+            assert!(Instant::now() < deadline, "it does not end:\n{}", self.log_end());
             tokio::time::sleep(GLANCE).await;
         }
     }

