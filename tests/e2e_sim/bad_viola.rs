@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use multinic_operator::sim::{Fault, FaultRule, Operation, Reachability, Refusal, ViolaAnswer, When};
+use multinic_operator::sim::{
+    Fault, FaultRule, Operation, Reachability, Refusal, Service, SimViola, ViolaAnswer, When,
+};
 use serde_json::{Value, json};
 
 use crate::e2e_support::{Operator, Spec, delivered, until};
@@ -83,6 +85,44 @@ async fn a_viola_that_is_away_does_not_stop_the_polls() {
     assert_eq!(world.logins(), logins, "and makes them no dearer");
     world.viola.set_reachability(Reachability::Up);
     world.until_delivered(&spec).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_post_is_repeated_by_itself_and_repeats_no_poll() {
+    let mut world = World::new();
+    let spec = world.quiet_spec("a", &world.vms(2));
+    world.viola.set_answer(ViolaAnswer::Status(503, Value::Null));
+    world.operator.declare(&spec);
+    world.operator.start().await;
+    until("it was sent again", || world.viola.posts().len() == 2, String::new).await;
+    world.viola.set_answer(ViolaAnswer::Accept);
+    world.until_delivered(&spec).await;
+    let lists = world.cloud.counters().requests(Service::Neutron, Operation::ListPorts);
+    assert_eq!(lists, 1, "one poll");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_viola_that_hangs_delays_no_config_of_another() {
+    let mut world = World::new();
+    let hanging = SimViola::start_on(0).unwrap();
+    hanging.add_fault(posts(Fault::Hang));
+    let vms = world.vms(4);
+    let ill = Spec { viola: hanging.url(), k8s_provider: "ill".to_owned(), ..world.spec("ill", &vms[..2]) };
+    world.operator.declare(&ill);
+    let spec = world.spec("well", &vms[2..]);
+    world.run(&spec).await;
+    until("a POST hangs", || hanging.counters().in_flight(Service::Viola) == 1, String::new).await;
+    for _ in 0..3 {
+        world.port(&vms[2], DATA);
+        world.until_delivered(&spec).await;
+    }
+    let polled = world.operator.until_tried("ill").await;
+    assert_eq!(polled["nodes"]["delivered"], 0, "that one is polled, too, while its POST hangs");
+    assert_eq!(hanging.counters().requests_to(Service::Viola), 1);
+    hanging.clear_faults();
+    hanging.drop_connections();
+    let has_all = || delivered(&hanging, "ill") == world.expected(&ill);
+    until("the other one has it all", has_all, String::new).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -111,6 +111,40 @@ async fn an_added_port_is_delivered_and_renames_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn twenty_added_ports_rename_nobody() {
+    let mut world = World::new();
+    let vms: Vec<_> = (0..4).map(|n| world.bare_vm(&format!("node-{n}"))).collect();
+    let add = |world: &World, prefix: &str| {
+        for (n, vm) in vms.iter().enumerate() {
+            (0..5).for_each(|port| {
+                let spec = world.port_spec(vm, DATA).mac(format!("{prefix}:00:0{n}:0{port}"));
+                world.cloud.add_port(spec);
+            });
+        }
+    };
+    add(&world, "fa:16:3e");
+    let spec = world.quiet_spec("a", &vms);
+    world.operator.declare(&spec);
+    world.operator.start().await;
+    world.until_delivered(&spec).await;
+    let nodes: Vec<_> = (0..4).map(|n| format!("node-{n}")).collect();
+    let before: Vec<_> = nodes.iter().map(|node| world.node_names(node)).collect();
+    // All of them lower than those that are there.
+    add(&world, "02:00:00");
+    world.operator.declare(&spec.clone().annotation("force-reconcile", "1"));
+    world.until_delivered(&spec).await;
+    for (node, before) in nodes.iter().zip(before) {
+        let after = world.node_names(node);
+        assert_eq!(after.len(), 10);
+        assert!(
+            before.iter().all(|(mac, name)| after.get(mac) == Some(name)),
+            "{node}: {before:?} -> {after:?}"
+        );
+    }
+    assert_eq!(world.sent().into_values().collect::<Vec<_>>(), [2; 4], "once each, and once more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_port_that_is_gone_frees_its_index_for_the_next_one() {
     let mut world = World::new();
     let vm = world.bare_vm("node-0");

@@ -1,8 +1,10 @@
 //! Keys, passwords, projects and providers that are wrong: said in words, tried a handful of times, noticed
 //! when they are right.
 
+use std::time::Duration;
+
 use multinic_operator::sim::Service;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::e2e_support::{PROVIDER, Spec};
 use crate::world::{PASSWORD, World, message, says};
@@ -163,6 +165,32 @@ async fn an_unknown_project_is_told() {
     let good = world.spec("b", &spec.vms);
     world.operator.declare(&good);
     world.until_delivered(&good).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_renewed_before_they_end() {
+    let mut world = World::new();
+    world.cloud.set_token_ttl(Duration::from_secs(3));
+    world.operator.declare(&world.spec("a", &world.vms(1)));
+    world.operator.start().await;
+    while world.logins() < 4 {
+        let config = world.operator.until_tried("a").await;
+        assert_eq!(config["lastError"], Value::Null, "{config:#}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloud_whose_clock_is_a_day_off_is_no_reason_to_log_in_again() {
+    for hours in [-24, 24] {
+        let mut world = World::new();
+        world.cloud.set_clock_offset(jiff::SignedDuration::from_hours(hours));
+        world.operator.declare(&world.spec("a", &world.vms(1)));
+        world.operator.start().await;
+        for _ in 0..4 {
+            world.operator.until_polled("a").await;
+        }
+        assert_eq!(world.logins(), 1, "{hours} hours");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

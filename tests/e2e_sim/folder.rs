@@ -172,7 +172,7 @@ async fn of_two_configs_over_one_node_the_older_one_has_it() {
         created: "2021-01-01T00:00:00Z".to_owned(),
         ..world.spec("young", &[shared.clone(), world.vm("node-1")])
     };
-    let old = world.spec("old", &[shared.clone()]);
+    let old = world.spec("old", std::slice::from_ref(&shared));
     world.operator.declare(&young);
     world.operator.declare(&old);
     world.operator.start().await;

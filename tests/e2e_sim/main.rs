@@ -1,6 +1,6 @@
 //! The operator end to end over loopback sockets, against the simulated cloud and Viola.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "../e2e_support/mod.rs"]
 mod e2e_support;

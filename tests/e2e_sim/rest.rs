@@ -87,7 +87,8 @@ async fn the_actors_are_shown_as_the_tree_they_are() {
     assert_eq!((children(configs[0], "token").len(), children(configs[0], "viola").len()), (1, 1));
     let mut ports: Vec<_> = children(configs[0], "port").iter().map(|port| text(&port["name"])).collect();
     let mut vms = spec.vms.clone();
-    (ports.sort(), vms.sort());
+    ports.sort();
+    vms.sort();
     assert_eq!(ports, vms);
 }
 

@@ -1,5 +1,7 @@
 //! No key, password or token in logs, REST answers or metrics, whatever goes wrong.
 
+use std::net::{SocketAddr, TcpListener};
+
 use multinic_operator::sim::{Fault, FaultRule, Operation, Service, ViolaAnswer, When};
 use serde_json::{Value, json};
 
@@ -10,6 +12,11 @@ use crate::world::{DATA, PASSWORD, World, text};
 const VIOLA_TOKEN: &str = "a-very-secret-viola-token";
 const OLD_PASSWORD: &str = "the-0ld-passw0rd";
 const WRONG_KEY: &str = "a-wrong-key-16by";
+
+/// An address that nobody listens on now.
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
 
 /// All that must not be seen; the beginning of every Keystone token too.
 async fn secrets(world: &World) -> Vec<String> {
@@ -37,7 +44,8 @@ async fn says_like(world: &World, process: &Process, words: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_is_ever_shown() {
     let mut world = World::new();
-    world.operator = Operator::new();
+    let metrics = free_address();
+    world.operator = Operator::new().flag(&format!("--metrics-bind-address={metrics}"));
     let token = world.operator.dir().join("viola-token");
     std::fs::write(&token, VIOLA_TOKEN).unwrap();
     let vms = world.vms(2);
@@ -77,6 +85,9 @@ async fn no_secret_is_ever_shown() {
     ] {
         seen += &world.operator.get_text(&format!("http://{}{path}", process.api)).await.1;
     }
+    let (status, text) = world.operator.get_text(&format!("http://{metrics}/metrics")).await;
+    assert_eq!(status, 200);
+    seen += &text;
     seen += &std::fs::read_to_string(world.operator.inventory_file()).unwrap();
     for secret in secrets(&world).await {
         let place =

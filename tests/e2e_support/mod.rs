@@ -142,11 +142,13 @@ impl Operator {
         let mut args = vec![
             format!("--config-dir={dir}"),
             format!("--inventory-db-path={}", self.inventory_file().display()),
-            "--inventory-addr=127.0.0.1:0".to_owned(),
-            "--metrics-bind-address=127.0.0.1:0".to_owned(),
-            "--health-probe-bind-address=127.0.0.1:0".to_owned(),
         ];
         args.extend(self.flags.iter().cloned());
+        for flag in ["--inventory-addr", "--metrics-bind-address", "--health-probe-bind-address"] {
+            if !args.iter().any(|arg| arg.starts_with(flag)) {
+                args.push(format!("{flag}=127.0.0.1:0"));
+            }
+        }
         args
     }
 
@@ -275,7 +277,7 @@ impl Operator {
 }
 
 /// How long anything may take: many times what it takes.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 /// How often a condition is looked at.
 pub const GLANCE: Duration = Duration::from_millis(20);
 
