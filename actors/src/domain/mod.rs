@@ -23,3 +23,6 @@ pub mod selection;
 pub mod settle;
 pub mod status;
 pub mod vm;
+
+#[cfg(test)]
+mod samples;

@@ -228,3 +228,6 @@ fn doubled_mac(ports: &[ListedPort], candidates: &[Candidate]) -> Option<String>
         Some(format!("ports {} and {} have the same MAC {}", candidate.port, twin.id, candidate.mac))
     })
 }
+
+#[cfg(test)]
+mod tests;
