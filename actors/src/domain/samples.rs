@@ -89,7 +89,7 @@ pub(crate) fn name(text: &str) -> NodeName {
 }
 
 /// The interface that port `n` becomes at `index`.
-pub(crate) fn interface(index: u8, n: u8) -> Interface {
+pub(crate) fn nic(index: u8, n: u8) -> Interface {
     Interface {
         id: index,
         name: Interface::name_of(index),
@@ -109,7 +109,7 @@ pub(crate) fn node(node: &str, vm: &str, interfaces: &[(u8, u8)]) -> NodeConfig 
     NodeConfig {
         node_name: name(node),
         instance_id: vm.into(),
-        interfaces: interfaces.iter().map(|(index, n)| interface(*index, *n)).collect(),
+        interfaces: interfaces.iter().map(|(index, n)| nic(*index, *n)).collect(),
     }
 }
 

@@ -12,6 +12,7 @@ struct Given {
     subnets: Vec<TargetSubnet>,
     delivered: HashSet<PortId>,
     delivered_macs: HashSet<Mac>,
+    held: Vec<Held>,
     rewiring: BTreeMap<PortId, Instant>,
     now: Instant,
 }
@@ -22,6 +23,7 @@ fn given() -> Given {
         subnets: subnets(),
         delivered: HashSet::new(),
         delivered_macs: HashSet::new(),
+        held: Vec::new(),
         rewiring: BTreeMap::new(),
         now: Instant::now(),
     }
@@ -39,6 +41,7 @@ impl Given {
             subnets: &self.subnets,
             delivered: &self.delivered,
             delivered_macs: &self.delivered_macs,
+            held: &self.held,
             rewiring: &self.rewiring,
             now: self.now,
         };
@@ -190,6 +193,13 @@ fn the_baseline_never_drops_a_delivered_port() {
         assert_ne!(given().verdict(old.clone()), Verdict::Selected, "{created:?}");
         assert_eq!(given().delivered(1).verdict(old), Verdict::Selected, "{created:?}");
     }
+}
+
+#[test]
+fn a_port_that_holds_an_index_passes_the_baseline_but_gets_no_grace() {
+    let given = Given { held: vec![Held { index: 4, port: Some(port_id(1)), mac: mac(1) }], ..given() };
+    assert_eq!(given.verdict(Port { created_at: None, ..port(1) }), Verdict::Selected);
+    assert_eq!(given.verdict(with_status(1, BUILD)), Verdict::StatusNotAllowed);
 }
 
 #[test]
