@@ -94,7 +94,7 @@ pub struct Finished {
     pub failure: Option<String>,
 }
 
-/// A node that was taken.
+/// A node that was taken, wanted still or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Its VM.
@@ -135,10 +135,14 @@ impl Outbox {
         self.delivered.entry(delivered.node_name.clone()).or_insert(delivered);
     }
 
-    /// The node is another config's: nothing is known of it any more, and nothing is sent to it.
+    /// The node is another config's: nothing is known of it any more, nothing is sent to it, and the answer
+    /// to a POST under way does not count for it.
     pub fn forget(&mut self, node: &NodeName) {
         self.delivered.remove(node);
         self.entries.remove(node);
+        if let Some(flight) = &mut self.flight {
+            flight.nodes.retain(|sent| &sent.node_name != node);
+        }
     }
 
     /// What a node was sent.
@@ -307,7 +311,7 @@ impl Outbox {
         let mut finished = Finished::default();
         for (node, result) in results {
             match result {
-                Ok(()) => finished.accepted.extend(self.accept(node)),
+                Ok(()) => finished.accepted.push(self.accept(node)),
                 Err(message) => finished.refused += self.refuse(&node, message, now),
             }
         }
@@ -318,14 +322,15 @@ impl Outbox {
         finished
     }
 
-    fn accept(&mut self, node: Arc<NodeConfig>) -> Option<Accepted> {
+    fn accept(&mut self, node: Arc<NodeConfig>) -> Accepted {
         let before = self.delivered.insert(node.node_name.clone(), Arc::clone(&node));
         self.forget_earlier_name(&node);
         let is_change = !before.is_some_and(|before| before.is_same(&node));
-        let entry = self.entries.get_mut(&node.node_name)?;
-        entry.must_send = false;
-        entry.refusal = None;
-        Some(Accepted { vm: node.instance_id.clone(), node, is_change })
+        if let Some(entry) = self.entries.get_mut(&node.node_name) {
+            entry.must_send = false;
+            entry.refusal = None;
+        }
+        Accepted { vm: node.instance_id.clone(), node, is_change }
     }
 
     /// A VM that was renamed has its record under the new name only.
