@@ -60,10 +60,15 @@ struct Probe {
     has_server_error: bool,
 }
 
+/// What became of one node of a flight.
+type NodeAnswer = (Arc<NodeConfig>, Result<(), String>);
+
 #[derive(Clone, Debug)]
 struct Flight {
     id: u64,
     nodes: Vec<Arc<NodeConfig>>,
+    /// Nodes that had to be sent even if delivered, and have to be again unless this flight is taken.
+    owed: Vec<NodeName>,
     probe: Option<Probe>,
 }
 
@@ -256,9 +261,11 @@ impl Outbox {
     }
 
     fn wait_for_refused(&self) -> Next {
-        let ends = self.entries.values().filter_map(|entry| {
+        let ends = self.entries.iter().filter_map(|(name, entry)| {
             let refusal = entry.refusal.as_ref()?;
-            refusal.content.is_same(&entry.wanted).then_some(refusal.until)
+            let is_due_then =
+                self.is_due(name, entry, refusal.until) && refusal.content.is_same(&entry.wanted);
+            is_due_then.then_some(refusal.until)
         });
         ends.min().map_or(Next::Idle, Next::Wait)
     }
@@ -280,7 +287,11 @@ impl Outbox {
 
     /// Flight `id` did not leave after all.
     pub fn abandon(&mut self, id: u64) {
-        if let Some(Flight { probe: Some(probe), .. }) = self.flight.take_if(|flight| flight.id == id) {
+        let Some(flight) = self.flight.take_if(|flight| flight.id == id) else {
+            return;
+        };
+        flight.owed.iter().for_each(|node| self.resend(node));
+        if let Some(probe) = flight.probe {
             self.probes.push_front(probe);
         }
     }
@@ -288,8 +299,18 @@ impl Outbox {
     fn depart(&mut self, nodes: Vec<Arc<NodeConfig>>, probe: Option<Probe>) -> Next {
         self.flights += 1;
         let id = self.flights;
-        self.flight = Some(Flight { id, nodes: nodes.clone(), probe });
+        let owed = self.take_owed(&nodes);
+        self.flight = Some(Flight { id, nodes: nodes.clone(), owed, probe });
         Next::Post { id, nodes }
+    }
+
+    /// What is asked for from now on is asked for anew: this departure does not answer it.
+    fn take_owed(&mut self, nodes: &[Arc<NodeConfig>]) -> Vec<NodeName> {
+        let names = nodes.iter().map(|node| &node.node_name);
+        let is_owed = |name: &&NodeName| {
+            self.entries.get_mut(*name).is_some_and(|entry| std::mem::take(&mut entry.must_send))
+        };
+        names.filter(is_owed).cloned().collect()
     }
 
     /// Takes in the answer to flight `id`.
@@ -297,22 +318,30 @@ impl Outbox {
         let Some(flight) = self.flight.take_if(|flight| flight.id == id) else {
             return Finished::default();
         };
-        match answer {
+        let results = match answer {
             Ok(PostAnswer::AllAccepted) => {
-                let all = flight.nodes.iter().map(|node| (Arc::clone(node), Ok(()))).collect();
-                self.answered(all, now)
+                flight.nodes.iter().map(|node| (Arc::clone(node), Ok(()))).collect()
             }
-            Ok(PostAnswer::PerNode(results)) => self.answered(match_results(&flight.nodes, results), now),
-            Err(error) => self.failed(flight, error, now),
-        }
+            Ok(PostAnswer::PerNode(results)) => match_results(&flight.nodes, results),
+            Err(error) => {
+                flight.owed.iter().for_each(|node| self.resend(node));
+                return self.failed(flight, error, now);
+            }
+        };
+        self.answered(results, &flight.owed, now)
     }
 
-    fn answered(&mut self, results: Vec<(Arc<NodeConfig>, Result<(), String>)>, now: Instant) -> Finished {
+    fn answered(&mut self, results: Vec<NodeAnswer>, owed: &[NodeName], now: Instant) -> Finished {
         let mut finished = Finished::default();
         for (node, result) in results {
             match result {
                 Ok(()) => finished.accepted.push(self.accept(node)),
-                Err(message) => finished.refused += self.refuse(&node, message, now),
+                Err(message) => {
+                    if owed.contains(&node.node_name) {
+                        self.resend(&node.node_name);
+                    }
+                    finished.refused += self.refuse(&node, message, now);
+                }
             }
         }
         self.backoff.reset(now);
@@ -327,7 +356,6 @@ impl Outbox {
         self.forget_earlier_name(&node);
         let is_change = !before.is_some_and(|before| before.is_same(&node));
         if let Some(entry) = self.entries.get_mut(&node.node_name) {
-            entry.must_send = false;
             entry.refusal = None;
         }
         Accepted { vm: node.instance_id.clone(), node, is_change }
@@ -343,7 +371,6 @@ impl Outbox {
         let Some(entry) = self.entries.get_mut(&node.node_name) else {
             return 0;
         };
-        entry.must_send = false;
         entry.refusal = Some(Refusal { content: Arc::clone(node), until, message });
         1
     }
@@ -414,10 +441,7 @@ fn is_refused(entry: &Entry) -> bool {
 }
 
 /// A node that the answer does not name was not taken.
-fn match_results(
-    nodes: &[Arc<NodeConfig>],
-    results: Vec<NodeResult>,
-) -> Vec<(Arc<NodeConfig>, Result<(), String>)> {
+fn match_results(nodes: &[Arc<NodeConfig>], results: Vec<NodeResult>) -> Vec<NodeAnswer> {
     let mut by_name: BTreeMap<NodeName, Result<(), String>> =
         results.into_iter().map(|result| (result.node, result.result)).collect();
     let unnamed = || Err("the answer does not name this node".to_owned());
