@@ -2,7 +2,7 @@
 //!
 //! A slow or dead receiver never makes a queue: a node has one wanted state, the newest.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 pub struct Outbox {
     entries: BTreeMap<NodeName, Entry>,
     delivered: BTreeMap<NodeName, Arc<NodeConfig>>,
+    /// Nodes that may have something else than `delivered` says: a POST to them had no answer.
+    uncertain: BTreeSet<NodeName>,
     flight: Option<Flight>,
     /// Parts of a refused batch that are still to be tried, each on its own.
     probes: VecDeque<Probe>,
@@ -117,6 +119,7 @@ impl Outbox {
         Self {
             entries: BTreeMap::new(),
             delivered: BTreeMap::new(),
+            uncertain: BTreeSet::new(),
             flight: None,
             probes: VecDeque::new(),
             has_server_error: false,
@@ -129,10 +132,11 @@ impl Outbox {
         }
     }
 
-    /// The receiver is another one now: nothing is known of it, nothing that it refused counts.
+    /// The receiver is another one now: what was delivered still counts, what was refused or failed does not.
     pub fn start_over(&mut self, rest: Duration, seed: u64, now: Instant) {
         let delivered = std::mem::take(&mut self.delivered);
-        *self = Self { delivered, flights: self.flights, ..Self::new(rest, seed, now) };
+        let uncertain = std::mem::take(&mut self.uncertain);
+        *self = Self { delivered, uncertain, flights: self.flights, ..Self::new(rest, seed, now) };
     }
 
     /// Takes over what the inventory knows. What was delivered since is newer and stays.
@@ -145,6 +149,7 @@ impl Outbox {
     pub fn forget(&mut self, node: &NodeName) {
         self.delivered.remove(node);
         self.entries.remove(node);
+        self.uncertain.remove(node);
         if let Some(flight) = &mut self.flight {
             flight.nodes.retain(|sent| &sent.node_name != node);
         }
@@ -172,7 +177,7 @@ impl Outbox {
             let mut entry = before.remove(name).filter(|entry| entry.vm == wanted.vm).unwrap_or(Entry {
                 vm: wanted.vm.clone(),
                 wanted: Arc::clone(&wanted.node),
-                must_send: false,
+                must_send: self.uncertain.contains(name),
                 refusal: None,
             });
             entry.wanted = Arc::clone(&wanted.node);
@@ -353,6 +358,7 @@ impl Outbox {
 
     fn accept(&mut self, node: Arc<NodeConfig>) -> Accepted {
         let before = self.delivered.insert(node.node_name.clone(), Arc::clone(&node));
+        self.uncertain.remove(&node.node_name);
         self.forget_earlier_name(&node);
         let is_change = !before.is_some_and(|before| before.is_same(&node));
         if let Some(entry) = self.entries.get_mut(&node.node_name) {
@@ -389,7 +395,10 @@ impl Outbox {
             }
             PostFailure::ServerError => self.note_server_error(&flight),
             PostFailure::UnknownOutcome => {
-                flight.nodes.iter().for_each(|node| self.resend(&node.node_name));
+                for node in &flight.nodes {
+                    self.uncertain.insert(node.node_name.clone());
+                    self.resend(&node.node_name);
+                }
                 self.probes.clear();
             }
             PostFailure::Unavailable | PostFailure::Rejected => self.probes.clear(),
