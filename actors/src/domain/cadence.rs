@@ -60,15 +60,9 @@ impl Cadence {
 
     fn next_after_failure(&mut self, retry_after: Option<Duration>, now: Instant) -> Duration {
         let wait = self.backoff.next(now);
-        // What the service asked for is kept, and nobody comes back in step with the others.
-        retry_after.map_or(wait, |asked| {
-            wait.max(asked.min(MAX_RETRY_AFTER).mul_f64(1.0 + JITTER * self.jitter.unit()))
-        })
+        retry_after.map_or(wait, |asked| wait.max(self.jitter.at_least(asked)))
     }
 }
-
-/// A `Retry-After` beyond this is taken for a mistake.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// When the first poll of the `n`th config is due after a start: 10 ms apart, at most over `fast`.
 pub fn first_poll_delay(nth: u32, fast: Duration) -> Duration {

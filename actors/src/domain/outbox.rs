@@ -425,7 +425,7 @@ impl Outbox {
     fn pause(&mut self, error: PostError, is_probe: bool, now: Instant) {
         let is_probing = is_probe && error.failure == PostFailure::ServerError;
         let pause = if is_probing { self.probe_pause() } else { self.backoff.next(now) };
-        let asked = error.retry_after.unwrap_or_default().min(self.rest * 2);
+        let asked = error.retry_after.map_or(Duration::ZERO, |asked| self.jitter.at_least(asked));
         self.not_before = Some(now + pause.max(asked));
         self.failure = Some(error.message);
     }
