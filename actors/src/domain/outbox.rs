@@ -459,3 +459,6 @@ fn match_results(nodes: &[Arc<NodeConfig>], results: Vec<NodeResult>) -> Vec<Nod
         .map(|node| (Arc::clone(node), by_name.remove(&node.node_name).unwrap_or_else(unnamed)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
