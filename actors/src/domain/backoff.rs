@@ -207,4 +207,14 @@ mod tests {
         let policy = BackoffPolicy::doubling(20 * SECOND, SECOND);
         assert!(Backoff::new(policy, 1, now).next(now) <= SECOND);
     }
+
+    #[test]
+    fn a_service_that_names_a_pause_gets_it_and_a_little_more_up_to_an_hour() {
+        for seed in 0..200 {
+            let mut jitter = Jitter::new(seed);
+            assert!((60 * SECOND..=66 * SECOND).contains(&jitter.at_least(60 * SECOND)));
+            assert!((3600 * SECOND..=3960 * SECOND).contains(&jitter.at_least(Duration::MAX)));
+            assert_eq!(jitter.at_least(Duration::ZERO), Duration::ZERO);
+        }
+    }
 }
