@@ -118,8 +118,7 @@ impl Progress {
                 skipped: skipped.len() as u32,
             },
             skipped: listed(&skipped),
-            pending_changes: round
-                .map_or_else(Vec::new, |r| r.pending.iter().take(MAX_LISTED).cloned().collect()),
+            pending_changes: round.map_or_else(Vec::new, |round| listed_changes(&round.pending)),
             ports: round.map_or_else(BTreeMap::new, |round| count_verdicts(&round.vms)),
             vms: round.map_or_else(Vec::new, |round| with_skips(&round.vms, &skipped)),
             next_poll_at: self.next_poll_at,
@@ -218,6 +217,11 @@ fn listed(skipped: &BTreeMap<VmId, (SkipReason, String)>) -> Vec<SkippedVm> {
     skipped
         .map(|(vm, (reason, message))| SkippedVm { vm: vm.clone(), reason: *reason, message: cut(message) })
         .collect()
+}
+
+fn listed_changes(pending: &[PendingChange]) -> Vec<PendingChange> {
+    let with_cut = |change: &PendingChange| PendingChange { what: cut(&change.what), ..change.clone() };
+    pending.iter().take(MAX_LISTED).map(with_cut).collect()
 }
 
 fn count_verdicts(vms: &[VmReport]) -> BTreeMap<Verdict, u32> {
