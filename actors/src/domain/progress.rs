@@ -77,6 +77,8 @@ pub struct Progress {
     pub last_synced_at: Option<Timestamp>,
     /// The last error, until the next success.
     pub last_error: Option<String>,
+    /// The round that was in order last, and how many changes were delivered by then.
+    success: Option<(u64, u64)>,
     /// The verdict on `Ready` that was published last, for the time in which a change is under way.
     verdict: Option<(Reason, String)>,
     /// When the next poll is due.
@@ -93,8 +95,7 @@ impl Progress {
         let skipped = self.all_skipped();
         let (reason, message) = self.verdict(config, &skipped);
         if reason.ready() == Some(true) && !self.is_settling() {
-            self.last_synced_at = Some(now);
-            self.last_error = None;
+            self.note_success(now);
         }
         if reason.ready() == Some(false) {
             self.last_error = Some(cut(&message));
@@ -126,6 +127,16 @@ impl Progress {
             last_error_detail: self.failure.as_ref().map(|failure| failure.detail.clone()),
             token_expires_at: self.token_expires_at,
         }
+    }
+
+    /// Only what is new is a success: being asked again is none.
+    fn note_success(&mut self, now: Timestamp) {
+        let success = self.round.as_ref().map(|round| (round.round, self.delivery.changes));
+        if self.success != success || self.last_synced_at.is_none() {
+            self.success = success;
+            self.last_synced_at = Some(now);
+        }
+        self.last_error = None;
     }
 
     /// Those the round left out, and those the receiver refused.
@@ -284,3 +295,6 @@ fn at_rest(id: ConfigId, generation: i64, reason: Reason, message: &str) -> Conf
         token_expires_at: None,
     }
 }
+
+#[cfg(test)]
+mod tests;
