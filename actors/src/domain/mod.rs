@@ -26,3 +26,5 @@ pub mod vm;
 
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod story;

@@ -186,7 +186,7 @@ pub(crate) fn config(vms: &[&str]) -> Config {
         revision: 1,
         created: at(0),
         paused: false,
-        vms: vms.iter().map(|vm| VmId::new(vm)).collect(),
+        vms: vms.iter().map(VmId::new).collect(),
         subnets: SubnetSelector::Ids(vec!["sub-a".into(), "sub-b".into()]),
         provider: ProviderId::new("k8s"),
         cloud: CloudAccess {
