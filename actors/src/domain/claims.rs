@@ -91,10 +91,12 @@ impl Claims {
         self.nodes.retain(|_, claim| &claim.owner.id.name != name);
     }
 
-    /// The object lists these VMs now, and delivers there: its claims for others are free.
+    /// The object lists these VMs now, and delivers there: its claims for others are free, once a POST for
+    /// them is over.
     pub fn retain_vms(&mut self, name: &ConfigName, provider: &ProviderId, vms: &BTreeSet<VmId>) {
         self.nodes.retain(|key, claim| {
-            &claim.owner.id.name != name || (&key.provider == provider && vms.contains(&claim.vm))
+            let is_listed = &key.provider == provider && vms.contains(&claim.vm);
+            &claim.owner.id.name != name || is_listed || claim.is_posting
         });
     }
 
@@ -114,3 +116,6 @@ impl Claims {
 fn seniority(owner: &Owner) -> (jiff::Timestamp, &ConfigName) {
     (owner.created, &owner.id.name)
 }
+
+#[cfg(test)]
+mod tests;
