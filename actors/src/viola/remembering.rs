@@ -1,0 +1,43 @@
+//! Handing events to the inventory until it acknowledges them.
+
+use super::{LEDGER_RETRY, State, Viola, ViolaMsg};
+use crate::domain::inventory::Event;
+use crate::inventory::Kept;
+
+impl Viola {
+    /// Hands an event to the inventory and keeps it until it is acknowledged.
+    pub(super) fn remember(&self, state: &mut State, event: Event, holds_back_posts: bool) {
+        let number = state.ledger.add(event, holds_back_posts);
+        self.send_event(state, number);
+        if !state.ledger_timer.is_armed() {
+            state.ledger_timer.arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
+        }
+    }
+
+    pub(super) fn send_event(&self, state: &State, number: u64) {
+        if let Some(event) = state.ledger.event(number) {
+            let me = state.me.clone();
+            let ack = Box::new(move |kept| {
+                let _ = me.send_message(ViolaMsg::Kept(number, kept));
+            });
+            self.inventory.record(event.clone(), ack);
+        }
+    }
+
+    pub(super) fn send_ledger(&self, state: &mut State) {
+        let numbers: Vec<_> = state.ledger.numbers().collect();
+        numbers.iter().for_each(|number| self.send_event(state, *number));
+        if !numbers.is_empty() {
+            state.ledger_timer.arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
+        }
+    }
+
+    pub(super) fn kept(&self, state: &mut State, number: u64, kept: Kept) {
+        state.ledger.settle(number, kept);
+        if state.ledger.is_empty() {
+            state.ledger_timer.cancel();
+        }
+        self.pump(state);
+        self.report(state);
+    }
+}
