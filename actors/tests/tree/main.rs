@@ -4,4 +4,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
 
+mod every_message;
 mod first_days;
+mod matrix;
