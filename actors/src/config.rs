@@ -270,6 +270,17 @@ impl State {
         self.progress.next_poll_at = shared.clock.now().checked_add(wait).ok();
     }
 
+    /// Nothing is decided yet, and the spec that it was for does not hold any more: ends the round, and
+    /// gives back why it ran. The token actor may have dropped its login too.
+    fn abandon_look(&mut self) -> Option<Demand> {
+        if !matches!(self.phase, Phase::Session | Phase::Looking) {
+            return None;
+        }
+        self.look.cancel();
+        self.phase = Phase::Resting;
+        Some(self.demand)
+    }
+
     /// Nobody is there to deliver: whatever the round was doing is of no use.
     fn give_up_round(&mut self) {
         self.look.cancel();

@@ -31,6 +31,7 @@ impl ConfigActor {
         state.token.cast(TokenMsg::Apply(Arc::clone(&config)));
         state.viola.cast(ViolaMsg::Apply(Arc::clone(&config)));
         self.start_ports(state).await;
+        let abandoned = state.abandon_look();
         if config.paused {
             state.poll.cancel();
             state.next_demand = None;
@@ -41,7 +42,8 @@ impl ConfigActor {
         }
         let drop_caches =
             before.force_reconcile != config.force_reconcile && config.force_reconcile.is_some();
-        self.demand(state, Demand { urgency: Urgency::Event, drop_caches });
+        let demand = Demand { urgency: Urgency::Event, drop_caches };
+        self.demand(state, abandoned.map_or(demand, |abandoned| abandoned.and(demand)));
         state.publish(&self.shared);
     }
 
@@ -130,9 +132,6 @@ impl ConfigActor {
     /// Hands each VM its part; viola is told first, so that it knows whom to wait for.
     fn decide(&self, state: &mut State, mut observation: Observation) {
         let config = Arc::clone(&state.round_config);
-        // The spec may have changed since: whoever is no longer listed is not decided.
-        let expected: BTreeSet<_> =
-            config.vms.iter().filter(|vm| state.config.vms.contains(vm)).cloned().collect();
         let Some(viola) = state.viola.actor().cloned() else {
             state.give_up_round();
             return;
@@ -140,8 +139,8 @@ impl ConfigActor {
         state.phase = Phase::Deciding;
         state.node.set_phase("deciding");
         state.progress.changes_before_round = state.progress.delivery.changes;
-        let begun =
-            ViolaMsg::Round { round: state.round, expected: expected.clone(), config: Arc::clone(&config) };
+        let expected = config.vms.iter().cloned().collect();
+        let begun = ViolaMsg::Round { round: state.round, expected, config: Arc::clone(&config) };
         if viola.send_message(begun).is_err() {
             return;
         }
@@ -152,7 +151,7 @@ impl ConfigActor {
         let delivered_ports: Arc<HashSet<_>> =
             Arc::new(interfaces.filter_map(|i| i.port_id.clone()).collect());
         let subnets = Arc::new(observation.subnets);
-        for (vm, delivered) in config.vms.iter().zip(delivered).filter(|(vm, _)| expected.contains(vm)) {
+        for (vm, delivered) in config.vms.iter().zip(delivered) {
             let unknown = || Server::Unknown("nova was not asked for it".to_owned());
             let look = Observe {
                 round: state.round,

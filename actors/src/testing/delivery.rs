@@ -38,6 +38,8 @@ enum Trouble {
     Fails(PostError),
     /// Carried out, but the answer never comes.
     TakesAndFails(PostError),
+    /// Carried out, and then nothing is heard any more.
+    TakesAndHangs,
     Hangs,
     Panics,
 }
@@ -174,6 +176,10 @@ impl FakeDelivery {
             None => self.answer(provider, nodes),
             Some(Trouble::Fails(error)) => Err(error),
             Some(Trouble::TakesAndFails(error)) => self.answer(provider, nodes).and(Err(error)),
+            Some(Trouble::TakesAndHangs) => {
+                let _ = self.answer(provider, nodes);
+                std::future::pending().await
+            }
             Some(Trouble::Hangs) => std::future::pending().await,
             Some(Trouble::Panics) => defect(),
         }
@@ -261,6 +267,11 @@ impl DeliveryOf<'_> {
     pub fn next_answers_are_lost(&self, times: usize) {
         let error = error(PostFailure::UnknownOutcome, &text(PostFailure::UnknownOutcome));
         self.edit(|script| script.push(times, Trouble::TakesAndFails(error)));
+    }
+
+    /// The next POST is carried out but never ends.
+    pub fn next_is_taken_and_hangs(&self) {
+        self.edit(|script| script.push(1, Trouble::TakesAndHangs));
     }
 
     /// The next POST never ends.

@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
 
+mod answers;
 mod every_message;
 mod first_days;
 mod matrix;
+mod races;

@@ -1,0 +1,88 @@
+//! Things that happen at the same moment: a spec that changes, an object that goes, while a round is under
+//! way.
+
+use std::time::Duration;
+
+use multinic_actors::boundary::CloudError;
+use multinic_actors::domain::config::ChangePolicy;
+use multinic_actors::domain::reason::Reason;
+use multinic_actors::testing::{Harness, Strike, config, nic};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn neutron_down() -> CloudError {
+    CloudError::new(Reason::NeutronPortError, "neutron: list ports: 503")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spec_change_during_a_login_does_not_end_the_polls() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.cloud.of("a").logins_take(5 * SECOND);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.pass(SECOND).await;
+    let a = a.fast_retries(3);
+    world.declare(&a);
+    world.until_delivered(&a).await;
+    world.pass(600 * SECOND).await;
+    assert!(world.cloud.looks().len() > 5, "{}", world.describe());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_spec_does_not_wait_for_a_look_that_hangs() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.cloud.of("a").next_look_hangs();
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.pass(SECOND).await;
+    world.declare(&a.clone().generation(2));
+    world.until_delivered(&a).await;
+    assert!(world.clock.elapsed() < 2 * SECOND, "{}", world.describe());
+    assert_eq!(world.shown("a").observed_generation, 2);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pausing_during_a_round_sends_nothing_and_the_round_after_it_works() {
+    for moment in [1, 3] {
+        let a = config("a").vms(2);
+        let mut world = Harness::new();
+        world.cloud.has(&a, 1);
+        world.cloud.of("a").logins_take(2 * SECOND);
+        world.cloud.of("a").looks_take(2 * SECOND);
+        world.start().await;
+        world.synced();
+        world.declare(&a);
+        world.pass(moment * SECOND).await;
+        world.declare(&a.clone().paused(true));
+        world.pass(600 * SECOND).await;
+        assert_eq!(world.viola.posts().len(), 0, "paused after {moment} s\n{}", world.describe());
+        let looks = world.cloud.looks().len();
+        assert!(looks <= 1);
+        world.declare(&a);
+        world.until_delivered(&a).await;
+        world.pass(600 * SECOND).await;
+        assert!(world.cloud.looks().len() > looks + 4, "{}", world.describe());
+        world.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_removed_and_declared_again_before_it_has_ended_runs_on() {
+    let a = config("a").vms(2);
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.remove(a.id());
+    world.declare(&a);
+    world.cloud.vm("a-2").gets(nic(7));
+    world.until_delivered(&a).await;
+    assert_eq!(world.viola.times_sent("node-a-1"), 1);
+    world.end().await;
+}
