@@ -22,7 +22,8 @@ use crate::domain::vm::Decision;
 use crate::inventory::InventoryHandle;
 use crate::port::PortMsg;
 use crate::supervision::{
-    ChildSet, ChildSlot, Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot, stop_children_in_order,
+    ChildSet, ChildSlot, Hook, Node, Outcome, TaskPanicked, TaskSlot, Ticket, TimerSlot,
+    stop_children_in_order,
 };
 use crate::token::TokenMsg;
 use crate::viola::ViolaMsg;
@@ -248,6 +249,9 @@ impl Actor for ConfigActor {
         }
         if let Some((vm, exit)) = state.ports.on_event(&event) {
             self.port_ended(state, &vm, &exit);
+            if exit.outcome == Outcome::Stopped {
+                self.start_port_again(state, &vm).await;
+            }
         }
         Ok(())
     }

@@ -134,11 +134,17 @@ impl ConfigActor {
         }
     }
 
+    /// A VM was taken out and put back in before its actor was gone.
+    pub(super) async fn start_port_again(&self, state: &mut State, vm: &VmId) {
+        if state.config.vms.contains(vm) {
+            self.start_port(state, vm).await;
+            self.demand(state, Demand::EVENT);
+        }
+    }
+
     /// A port actor ended: its VM sits this round out, the others go on.
     pub(super) fn port_ended(&self, state: &mut State, vm: &VmId, exit: &ChildExit) {
         match exit.outcome {
-            // Taken out and put back in before it was gone.
-            Outcome::Stopped if state.config.vms.contains(vm) => self.demand(state, Demand::EVENT),
             Outcome::Stopped => {}
             Outcome::RestartIn(_) => tracing::warn!("{}: {exit}", state.config.id.name),
             Outcome::GaveUp => {

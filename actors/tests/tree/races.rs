@@ -75,6 +75,20 @@ async fn pausing_during_a_round_sends_nothing_and_the_round_after_it_works() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_vm_taken_out_and_put_back_at_once_is_worked_on() {
+    let a = config("a").vms(2);
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.declare(&a.clone().without("a-2"));
+    world.declare(&a);
+    world.cloud.vm("a-2").gets(nic(7));
+    world.until_delivered(&a).await;
+    world.until("nobody is left out", |world| world.shown("a").skipped.is_empty()).await;
+    assert_eq!(world.viola.times_sent("node-a-1"), 1);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_removed_and_declared_again_before_it_has_ended_runs_on() {
     let a = config("a").vms(2);
     let world = Harness::with(&a, 1).await;
