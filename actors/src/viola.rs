@@ -239,6 +239,7 @@ impl Actor for Viola {
 impl Viola {
     fn apply(&self, state: &mut State, config: Arc<Config>) {
         self.take_config(state, config);
+        self.settle_if_complete(state);
         self.pump(state);
     }
 
@@ -257,6 +258,9 @@ impl Viola {
         }
         let listed: BTreeSet<_> = config.vms.iter().cloned().collect();
         state.decisions.retain(|vm, _| listed.contains(vm));
+        if let Some(gathering) = &mut state.gathering {
+            gathering.missing.retain(|vm| listed.contains(vm));
+        }
         self.claims.retain_vms(&config.id.name, &config.provider, &listed);
         if config.paused {
             state.node.set_phase("paused");

@@ -1,4 +1,5 @@
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::lock;
 use crate::supervision::{Fault, FaultPlan, Hook};
@@ -56,6 +57,11 @@ impl Faults {
     /// The next actor of this kind that handles this message panics.
     pub fn panic_at(&self, kind: &'static str, message: &'static str) {
         self.order(kind, None, HookPattern::Message(message), panic_fault(), 1);
+    }
+
+    /// The next actor of this kind that gets this message needs that long for it.
+    pub fn slow_at(&self, kind: &'static str, message: &'static str, time: Duration) {
+        self.order(kind, None, HookPattern::Message(message), Fault::Wait(time), 1);
     }
 
     /// This actor panics at every message.

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use super::lock;
@@ -15,6 +15,8 @@ pub struct StatusBoard(Arc<Mutex<Inner>>);
 struct Inner {
     newest: BTreeMap<ConfigId, Arc<ConfigStatus>>,
     reasons: BTreeMap<ConfigId, Vec<Reason>>,
+    /// Every skip that was ever shown.
+    skips: BTreeMap<ConfigId, BTreeSet<String>>,
 }
 
 impl StatusBoard {
@@ -37,6 +39,13 @@ impl StatusBoard {
         of_name.flat_map(|(_, reasons)| reasons).copied().collect()
     }
 
+    /// Every skip that was ever shown of the object, as `vm: reason`.
+    pub fn skips(&self, name: &str) -> Vec<String> {
+        let inner = lock(&self.0);
+        let of_name = inner.skips.iter().filter(|(id, _)| &*id.name.name == name);
+        of_name.flat_map(|(_, skips)| skips).cloned().collect()
+    }
+
     /// Everything, to be shown when a test fails.
     pub fn all(&self) -> Vec<Arc<ConfigStatus>> {
         lock(&self.0).newest.values().map(Arc::clone).collect()
@@ -50,6 +59,8 @@ impl StatusSink for StatusBoard {
         if reasons.last() != Some(&status.reason) {
             reasons.push(status.reason);
         }
+        let skips = status.skipped.iter().map(|skip| format!("{}: {}", skip.vm, skip.reason));
+        inner.skips.entry(id.clone()).or_default().extend(skips);
         inner.newest.insert(id.clone(), status);
     }
 

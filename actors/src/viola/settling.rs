@@ -19,6 +19,10 @@ impl Viola {
     pub(super) fn round(&self, state: &mut State, round: u64, expected: BTreeSet<VmId>, config: Arc<Config>) {
         self.take_config(state, config);
         state.gathering = Some(Gathering { round, missing: expected });
+        self.settle_if_complete(state);
+    }
+
+    pub(super) fn settle_if_complete(&self, state: &mut State) {
         if state.gathering.as_ref().is_some_and(|gathering| gathering.missing.is_empty()) {
             self.settle(state);
         }
@@ -32,11 +36,8 @@ impl Viola {
         if gathering.round != round || !gathering.missing.remove(&decision.vm) {
             return;
         }
-        let is_complete = gathering.missing.is_empty();
         state.decisions.insert(decision.vm.clone(), decision);
-        if is_complete {
-            self.settle(state);
-        }
+        self.settle_if_complete(state);
     }
 
     /// All decisions are in: settle who gets what, remember allocations, tell the config, send.

@@ -89,6 +89,23 @@ async fn a_vm_taken_out_and_put_back_at_once_is_worked_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_vm_taken_out_while_it_is_decided_is_not_sent_and_shows_nowhere() {
+    let a = config("a").vms(2);
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.faults.slow_at("port", "Observe", 2 * SECOND);
+    world.cloud.vm("a-1").gets(nic(7));
+    world.declare(&a.clone().generation(2));
+    world.pass(SECOND).await;
+    world.declare(&a.clone().without("a-1"));
+    world.until("the round is over", |world| world.shown("a").vms.len() == 1).await;
+    world.pass(600 * SECOND).await;
+    assert_eq!(world.viola.times_sent("node-a-1"), 1, "{}", world.describe());
+    assert_eq!(world.status.skips("a"), Vec::<String>::new(), "at no moment");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_removed_and_declared_again_before_it_has_ended_runs_on() {
     let a = config("a").vms(2);
     let world = Harness::with(&a, 1).await;
