@@ -249,15 +249,15 @@ impl State {
                 let config = Arc::clone(config);
                 match self.running.get(name) {
                     Some(id) if *id == config.id => {
-                        self.configs.cast(name, ConfigMsg::Apply(config));
+                        self.configs.cast(name, ConfigMsg::Apply(Arc::clone(&config)));
                     }
                     // Another life of the object: it starts when its predecessor has ended.
                     Some(_) => self.end(name),
-                    None if self.configs.get(name).is_some() => {}
-                    None => {
-                        let delay = self.first_poll_delay(&config.polling);
-                        self.start_config(name, delay).await;
-                    }
+                    None => {}
+                }
+                if self.configs.get(name).is_none() {
+                    let delay = self.first_poll_delay(&config.polling);
+                    self.start_config(name, delay).await;
                 }
             }
         }

@@ -106,6 +106,23 @@ async fn a_vm_taken_out_while_it_is_decided_is_not_sent_and_shows_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_re_created_object_starts_although_its_predecessor_was_being_restarted() {
+    let a = config("a").vms(2);
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.strike("config", Strike::Kill);
+    world
+        .until("it is down", |world| world.tree().child("config", "default/a").unwrap().phase == "restarting")
+        .await;
+    let a = a.recreated("uid-2", multinic_actors::testing::START);
+    world.declare(&a);
+    world.cloud.vm("a-2").gets(nic(7));
+    world.until_delivered(&a).await;
+    assert_eq!(world.viola.times_sent("node-a-1"), 1);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_removed_and_declared_again_before_it_has_ended_runs_on() {
     let a = config("a").vms(2);
     let world = Harness::with(&a, 1).await;
