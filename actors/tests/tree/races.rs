@@ -134,3 +134,18 @@ async fn an_object_removed_and_declared_again_before_it_has_ended_runs_on() {
     assert_eq!(world.viola.times_sent("node-a-1"), 1);
     world.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_last_words_of_a_removed_object_bring_nothing_back() {
+    let a = config("a").vms(1);
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.faults.slow_at("config", "Apply", 2 * SECOND);
+    world.declare(&a.clone().generation(2));
+    world.pass(SECOND).await;
+    world.remove(a.id());
+    world.pass(10 * SECOND).await;
+    assert!(world.status.of("a").is_none());
+    assert_eq!(world.tree().children.len(), 1, "{}", world.describe());
+    world.end().await;
+}
