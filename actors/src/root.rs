@@ -340,8 +340,10 @@ impl State {
                 if let Some(id) = self.ending.remove(name) {
                     self.forget_status(&id);
                 }
-                if !self.declared.contains_key(name) {
-                    self.shared.claims.release(name);
+                match self.declared.get(name) {
+                    None => self.shared.claims.release(name),
+                    Some(Declared::Invalid(_)) => drop(self.shared.claims.end_post(name)),
+                    Some(Declared::Valid(_)) => {}
                 }
                 self.run(name).await;
             }

@@ -190,6 +190,12 @@ impl Actor for Viola {
             last_report: DeliveryReport::default(),
             config: args.config,
         };
+        // A predecessor that died posting heard no answer, and its nodes are nobody's to wait for.
+        for posted in self.claims.end_post(&state.config.id.name) {
+            if posted.provider == state.config.provider {
+                state.outbox.doubt(posted.node);
+            }
+        }
         state.arm_resync();
         Ok(state)
     }
@@ -225,13 +231,14 @@ impl Actor for Viola {
 
     async fn post_stop(&self, _me: ViolaRef, state: &mut State) -> Result<(), ActorProcessingErr> {
         if let Some(flight) = state.flight.take() {
-            // The answer decides whether the nodes count as delivered: worth a few seconds.
+            // The answer decides whether the nodes count as delivered: worth a few seconds. Without one
+            // the claims stay marked, so that a successor sends the nodes once more.
             if let Ok(answer) = tokio::time::timeout(STOP_GRACE, flight.answer).await {
                 let finished = state.outbox.finish(flight.id, answer, now());
                 self.record_deliveries(state, &finished);
+                self.claims.end_post(&state.config.id.name);
             }
         }
-        self.claims.end_post(&state.config.id.name);
         Ok(())
     }
 }

@@ -79,11 +79,15 @@ impl Claims {
         lost
     }
 
-    /// The config's POST, if any, is over.
-    pub fn end_post(&mut self, name: &ConfigName) {
-        for claim in self.nodes.values_mut().filter(|claim| &claim.owner.id.name == name) {
-            claim.is_posting = false;
+    /// The config's POST, if any, is over. Gives back whose POST it was.
+    pub fn end_post(&mut self, name: &ConfigName) -> Vec<RecordKey> {
+        let mut posted = Vec::new();
+        for (key, claim) in self.nodes.iter_mut().filter(|(_, claim)| &claim.owner.id.name == name) {
+            if std::mem::take(&mut claim.is_posting) {
+                posted.push(key.clone());
+            }
         }
+        posted
     }
 
     /// The object is gone: its nodes are free.

@@ -2,7 +2,7 @@
 //!
 //! A slow or dead receiver never makes a queue: a node has one wanted state, the newest.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 pub struct Outbox {
     entries: BTreeMap<NodeName, Entry>,
     delivered: BTreeMap<NodeName, Arc<NodeConfig>>,
+    /// Nodes that may have something else than `delivered` says: a POST for them ended without an answer.
+    in_doubt: BTreeSet<NodeName>,
     flight: Option<Flight>,
     /// Parts of a refused batch that are still to be tried, each on its own.
     probes: VecDeque<Probe>,
@@ -42,7 +44,7 @@ pub struct Outbox {
 struct Entry {
     vm: VmId,
     wanted: Arc<NodeConfig>,
-    /// Send it even if it is delivered: a re-send, or a POST of unknown outcome before.
+    /// Send it even if it is delivered.
     must_send: bool,
     refusal: Option<Refusal>,
 }
@@ -112,6 +114,7 @@ impl Outbox {
         Self {
             entries: BTreeMap::new(),
             delivered: BTreeMap::new(),
+            in_doubt: BTreeSet::new(),
             flight: None,
             probes: VecDeque::new(),
             has_server_error: false,
@@ -127,7 +130,8 @@ impl Outbox {
     /// The receiver is another one now: nothing is known of it, nothing that it refused counts.
     pub fn start_over(&mut self, rest: Duration, seed: u64, now: Instant) {
         let delivered = std::mem::take(&mut self.delivered);
-        *self = Self { delivered, flights: self.flights, ..Self::new(rest, seed, now) };
+        let in_doubt = std::mem::take(&mut self.in_doubt);
+        *self = Self { delivered, in_doubt, flights: self.flights, ..Self::new(rest, seed, now) };
     }
 
     /// Takes over what the inventory knows. What was delivered since is newer and stays.
@@ -138,7 +142,13 @@ impl Outbox {
     /// The node is another config's: nothing is known of it any more, and nothing is sent to it.
     pub fn forget(&mut self, node: &NodeName) {
         self.delivered.remove(node);
+        self.in_doubt.remove(node);
         self.entries.remove(node);
+    }
+
+    /// The node may have been sent something of which nothing was heard: whatever is wanted next is sent.
+    pub fn doubt(&mut self, node: NodeName) {
+        self.in_doubt.insert(node);
     }
 
     /// What a node was sent.
@@ -222,7 +232,8 @@ impl Outbox {
     fn is_due(&self, name: &NodeName, entry: &Entry, now: Instant) -> bool {
         let is_resting =
             entry.refusal.as_ref().is_some_and(|r| r.content.is_same(&entry.wanted) && now < r.until);
-        (entry.must_send || self.is_changed(name, entry)) && !is_resting
+        let is_wanted = entry.must_send || self.in_doubt.contains(name) || self.is_changed(name, entry);
+        is_wanted && !is_resting
     }
 
     /// The next batch, or when to ask again.
@@ -320,6 +331,7 @@ impl Outbox {
 
     fn accept(&mut self, node: Arc<NodeConfig>) -> Option<Accepted> {
         let before = self.delivered.insert(node.node_name.clone(), Arc::clone(&node));
+        self.in_doubt.remove(&node.node_name);
         self.forget_earlier_name(&node);
         let is_change = !before.is_some_and(|before| before.is_same(&node));
         let entry = self.entries.get_mut(&node.node_name)?;
@@ -357,7 +369,7 @@ impl Outbox {
             }
             PostFailure::ServerError => self.note_server_error(&flight),
             PostFailure::UnknownOutcome => {
-                flight.nodes.iter().for_each(|node| self.resend(&node.node_name));
+                self.in_doubt.extend(flight.nodes.iter().map(|node| node.node_name.clone()));
                 self.probes.clear();
             }
             PostFailure::Unavailable | PostFailure::Rejected => self.probes.clear(),

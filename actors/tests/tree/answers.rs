@@ -66,6 +66,62 @@ async fn a_lost_answer_has_the_newest_state_sent_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_that_is_taken_back_after_a_lost_answer_is_sent_all_the_same() {
+    let a = config("a").vms(1);
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.viola.of("a").next_answers_are_lost(1);
+    world.cloud.mtu_is(1400);
+    world.until("the change is there, its answer is lost", |world| mtu(world, "node-a-1") == 1400).await;
+    // In the round after it nothing is wanted of the node; in the next, what it had before.
+    world.viola.of("a").takes(SECOND);
+    world.cloud.vm("a-1").server_is(Server::Unknown("nova: 503".to_owned()));
+    world.declare(&a.clone().generation(2));
+    world.pass(SECOND / 2).await;
+    world.cloud.mtu_is(1450);
+    world.cloud.vm("a-1").is_named("node-a-1");
+    world.until("the node has its first state again", |world| mtu(world, "node-a-1") == 1450).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_post_under_way_when_viola_died_is_in_doubt() {
+    let a = config("a").vms(2);
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.viola.of("a").next_is_taken_and_hangs();
+    world.cloud.mtu_is(1400);
+    world.until("the change is there, without an answer", |world| mtu(world, "node-a-1") == 1400).await;
+    world.cloud.mtu_is(1450);
+    world.strike("viola", Strike::Kill);
+    world.until("the nodes have their first state again", |world| mtu(world, "node-a-1") == 1450).await;
+    world.pass(600 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), 3, "{}", world.describe());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_viola_actor_that_died_posting_holds_no_node_for_ever() {
+    let young = config("young").vm("y-1").created("2026-01-09T00:00:00Z".parse().unwrap());
+    let old = config("old").vm("o-1").created("2026-01-08T00:00:00Z".parse().unwrap());
+    let mut world = Harness::new();
+    world.cloud.has(&young, 1).has(&old, 1);
+    world.cloud.vm("y-1").is_named("node");
+    world.cloud.vm("o-1").is_named("node");
+    world.viola.of("young").next_hangs();
+    world.start().await;
+    world.synced();
+    world.declare(&young);
+    world.until("a POST is under way", |world| world.viola.posts().len() == 1).await;
+    world.cloud.vm("y-1").loses_all();
+    world.strike("viola", Strike::Kill);
+    world.pass(60 * SECOND).await;
+    world.declare(&old);
+    world.until_delivered(&old).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_in_the_client_is_a_post_of_unknown_outcome() {
     let a = config("a").vms(2);
     let mut world = Harness::new();
@@ -76,5 +132,19 @@ async fn a_panic_in_the_client_is_a_post_of_unknown_outcome() {
     world.declare(&a);
     world.until_delivered(&a).await;
     assert_eq!((world.viola.posts().len(), world.restarts_of("viola")), (2, 0));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_post_that_outlives_a_stopped_viola_is_in_doubt() {
+    let a = config("a").vms(2);
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.viola.of("a").next_is_taken_and_hangs();
+    world.cloud.mtu_is(1400);
+    world.until("the change is there, without an answer", |world| mtu(world, "node-a-1") == 1400).await;
+    world.cloud.mtu_is(1450);
+    world.strike("viola", Strike::Stop);
+    world.until("the nodes have their first state again", |world| mtu(world, "node-a-1") == 1450).await;
     world.end().await;
 }
