@@ -131,6 +131,10 @@ struct Gathering {
 /// A POST under way. Shared, so that a stop can wait for its answer.
 struct Flight {
     id: u64,
+    /// The spec that it left under.
+    config: Arc<Config>,
+    /// The outbox that it left from, when the delivery target is another one by now.
+    former: Option<Outbox>,
     answer: Shared<BoxFuture<'static, PostResult>>,
 }
 
@@ -231,11 +235,11 @@ impl Actor for Viola {
 
     async fn post_stop(&self, _me: ViolaRef, state: &mut State) -> Result<(), ActorProcessingErr> {
         if let Some(flight) = state.flight.take() {
+            let answer = flight.answer.clone();
             // The answer decides whether the nodes count as delivered: worth a few seconds. Without one
             // the claims stay marked, so that a successor sends the nodes once more.
-            if let Ok(answer) = tokio::time::timeout(STOP_GRACE, flight.answer).await {
-                let finished = state.outbox.finish(flight.id, answer, now());
-                self.record_deliveries(state, &finished);
+            if let Ok(answer) = tokio::time::timeout(STOP_GRACE, answer).await {
+                self.land(state, flight, answer);
                 self.claims.end_post(&state.config.id.name);
             }
         }
@@ -254,11 +258,10 @@ impl Viola {
         let before = std::mem::replace(&mut state.config, config);
         let config = Arc::clone(&state.config);
         if before.provider != config.provider {
-            state.outbox = Outbox::new(config.polling.slow, self.seed_of(&config), now());
+            self.change_target(state);
         } else if before.viola_endpoint != config.viola_endpoint || before.polling.slow != config.polling.slow
         {
             state.outbox.start_over(config.polling.slow, self.seed_of(&config), now());
-            state.outbox.want(&state.settled.wanted);
         }
         if before.polling.resync != config.polling.resync {
             state.arm_resync();
@@ -272,6 +275,18 @@ impl Viola {
         if config.paused {
             state.node.set_phase("paused");
         }
+    }
+
+    /// Nothing is known of the new target; the answer of a POST under way still belongs to the old one.
+    fn change_target(&self, state: &mut State) {
+        let config = &state.config;
+        let fresh = Outbox::new(config.polling.slow, self.seed_of(config), now());
+        let former = std::mem::replace(&mut state.outbox, fresh);
+        if let Some(flight) = &mut state.flight {
+            flight.former.get_or_insert(former);
+        }
+        state.settled = Settled::default();
+        state.down_sent.clear();
     }
 
     fn seed_of(&self, config: &Config) -> u64 {

@@ -127,11 +127,20 @@ impl Outbox {
         }
     }
 
-    /// The receiver is another one now: nothing is known of it, nothing that it refused counts.
+    /// The receiver may judge otherwise now (another address, another interval): nothing that it refused
+    /// counts, and nothing waits. What is under way is still answered.
     pub fn start_over(&mut self, rest: Duration, seed: u64, now: Instant) {
-        let delivered = std::mem::take(&mut self.delivered);
-        let in_doubt = std::mem::take(&mut self.in_doubt);
-        *self = Self { delivered, in_doubt, flights: self.flights, ..Self::new(rest, seed, now) };
+        let fresh = Self::new(rest, seed, now);
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.values_mut().for_each(|entry| entry.refusal = None);
+        *self = Self {
+            entries,
+            delivered: std::mem::take(&mut self.delivered),
+            in_doubt: std::mem::take(&mut self.in_doubt),
+            flight: self.flight.take(),
+            flights: self.flights,
+            ..fresh
+        };
     }
 
     /// Takes over what the inventory knows. What was delivered since is newer and stays.
@@ -318,7 +327,7 @@ impl Outbox {
         let mut finished = Finished::default();
         for (node, result) in results {
             match result {
-                Ok(()) => finished.accepted.extend(self.accept(node)),
+                Ok(()) => finished.accepted.push(self.accept(node)),
                 Err(message) => finished.refused += self.refuse(&node, message, now),
             }
         }
@@ -329,15 +338,17 @@ impl Outbox {
         finished
     }
 
-    fn accept(&mut self, node: Arc<NodeConfig>) -> Option<Accepted> {
+    /// What was taken counts, also when nothing is wanted of the node any more.
+    fn accept(&mut self, node: Arc<NodeConfig>) -> Accepted {
         let before = self.delivered.insert(node.node_name.clone(), Arc::clone(&node));
         self.in_doubt.remove(&node.node_name);
         self.forget_earlier_name(&node);
         let is_change = !before.is_some_and(|before| before.is_same(&node));
-        let entry = self.entries.get_mut(&node.node_name)?;
-        entry.must_send = false;
-        entry.refusal = None;
-        Some(Accepted { vm: node.instance_id.clone(), node, is_change })
+        if let Some(entry) = self.entries.get_mut(&node.node_name) {
+            entry.must_send = false;
+            entry.refusal = None;
+        }
+        Accepted { vm: node.instance_id.clone(), node, is_change }
     }
 
     /// A VM that was renamed has its record under the new name only.

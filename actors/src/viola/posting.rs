@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 
 use super::{Flight, PostResult, State, Viola, ViolaMsg, now, owner_of};
 use crate::boundary::PostError;
+use crate::domain::config::Config;
 use crate::domain::ids::NodeName;
 use crate::domain::inventory::{Event, RecordKey};
 use crate::domain::node::NodeConfig;
@@ -56,7 +57,7 @@ impl Viola {
             async move { delivery.post(config, nodes).await }.boxed();
         let answer = answer.shared();
         state.post.start(&state.me, answer.clone(), ViolaMsg::PostDone);
-        state.flight = Some(Flight { id, answer });
+        state.flight = Some(Flight { id, config: Arc::clone(&state.config), former: None, answer });
     }
 
     pub(super) fn post_done(
@@ -77,25 +78,34 @@ impl Viola {
                 retry_after: None,
             })
         });
-        let finished = state.outbox.finish(flight.id, answer, now());
+        let finished = self.land(state, flight, answer);
         if let Some(failure) = &finished.failure {
             tracing::warn!("{}: {failure}", state.config.id.name);
         }
         state.node.set_last_error(finished.failure.clone());
-        self.record_deliveries(state, &finished);
         self.count_down_attempt(state, &finished);
         self.pump(state);
         self.report(state);
     }
 
-    pub(super) fn record_deliveries(&self, state: &mut State, finished: &Finished) {
+    /// Takes in the answer to a POST, and has remembered what was taken.
+    pub(super) fn land(&self, state: &mut State, flight: Flight, answer: PostResult) -> Finished {
+        let finished = match flight.former {
+            Some(mut former) => former.finish(flight.id, answer, now()),
+            None => state.outbox.finish(flight.id, answer, now()),
+        };
+        self.record_deliveries(state, &flight.config, &finished);
+        finished
+    }
+
+    fn record_deliveries(&self, state: &mut State, config: &Config, finished: &Finished) {
         if finished.accepted.is_empty() {
             return;
         }
         state.changes += finished.accepted.iter().filter(|accepted| accepted.is_change).count() as u64;
         let event = Event::Delivered {
-            owner: owner_of(&state.config),
-            provider: state.config.provider.clone(),
+            owner: owner_of(config),
+            provider: config.provider.clone(),
             nodes: finished.accepted.iter().map(|accepted| Arc::clone(&accepted.node)).collect(),
             at: self.clock.now(),
         };

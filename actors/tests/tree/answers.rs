@@ -101,6 +101,57 @@ async fn a_post_under_way_when_viola_died_is_in_doubt() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_slow_interval_does_not_lose_the_answer_of_the_post_under_way() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.of("a").takes(3 * SECOND);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until("a POST is under way", |world| world.viola.posts().len() == 1).await;
+    world.declare(&a.clone().polling(|polling| polling.slow = 60 * SECOND));
+    world.until_delivered(&a).await;
+    world.pass(600 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), 1, "{}", world.describe());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_delivery_target_gets_all_and_the_old_one_keeps_the_answer_of_its_post() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.of("a").takes(3 * SECOND);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until("a POST is under way", |world| world.viola.posts().len() == 1).await;
+    let moved = a.provider("other");
+    world.declare(&moved);
+    world.until_delivered(&moved).await;
+    let targets: Vec<_> = world.viola.posts().iter().map(|post| post.provider.clone()).collect();
+    assert_eq!(targets, ["biz", "other"]);
+    assert_eq!(world.snapshot().records.len(), 2 + 2, "{}", world.describe());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_for_a_vm_that_was_taken_out_meanwhile_is_recorded() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.of("a").takes(3 * SECOND);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until("a POST is under way", |world| world.viola.posts().len() == 1).await;
+    world.declare(&a.clone().without("a-2"));
+    world.until("both are recorded", |world| world.snapshot().records.len() == 2).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_viola_actor_that_died_posting_holds_no_node_for_ever() {
     let young = config("young").vm("y-1").created("2026-01-09T00:00:00Z".parse().unwrap());
     let old = config("old").vm("o-1").created("2026-01-08T00:00:00Z".parse().unwrap());
