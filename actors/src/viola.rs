@@ -271,10 +271,16 @@ impl Viola {
         if let Some(gathering) = &mut state.gathering {
             gathering.missing.retain(|vm| listed.contains(vm));
         }
-        self.claims.retain_vms(&config.id.name, &config.provider, &listed);
+        self.retain_claims(&config);
         if config.paused {
             state.node.set_phase("paused");
         }
+    }
+
+    /// Gives up claims on nodes of VMs that are not listed any more.
+    fn retain_claims(&self, config: &Config) {
+        let listed = config.vms.iter().cloned().collect();
+        self.claims.retain_vms(&config.id.name, &config.provider, &listed);
     }
 
     /// Nothing is known of the new target; the answer of a POST under way still belongs to the old one.

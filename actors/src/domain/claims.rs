@@ -95,10 +95,12 @@ impl Claims {
         self.nodes.retain(|_, claim| &claim.owner.id.name != name);
     }
 
-    /// The object lists these VMs now, and delivers there: its claims for others are free.
+    /// The object lists these VMs now, and delivers there: its claims for others are free, but for a POST
+    /// under way.
     pub fn retain_vms(&mut self, name: &ConfigName, provider: &ProviderId, vms: &BTreeSet<VmId>) {
         self.nodes.retain(|key, claim| {
-            &claim.owner.id.name != name || (&key.provider == provider && vms.contains(&claim.vm))
+            let is_listed = &key.provider == provider && vms.contains(&claim.vm);
+            &claim.owner.id.name != name || is_listed || claim.is_posting
         });
     }
 

@@ -71,6 +71,7 @@ impl Viola {
         }
         let Some(flight) = state.flight.take() else { return };
         self.claims.end_post(&state.config.id.name);
+        self.retain_claims(&state.config);
         let answer = result.unwrap_or_else(|panicked| {
             Err(PostError {
                 failure: PostFailure::UnknownOutcome,

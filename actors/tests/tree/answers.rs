@@ -152,6 +152,30 @@ async fn the_answer_for_a_vm_that_was_taken_out_meanwhile_is_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_takes_a_node_over_while_a_post_for_it_is_under_way() {
+    let (a, b) = (config("a").vm("s-1"), config("b").vm("s-1"));
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.of("a").takes(5 * SECOND);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until("a POST is under way", |world| world.viola.posts().len() == 1).await;
+    world.declare(&a.clone().without("s-1").vm("a-1"));
+    world.declare(&b);
+    world.pass(2 * SECOND).await;
+    assert_eq!(world.viola.posts_of("b").len(), 0, "{}", world.describe());
+    world
+        .until("b has the node", |world| {
+            world
+                .record("node-s-1")
+                .is_some_and(|record| &*record.owner.as_ref().unwrap().id.name.name == "b")
+        })
+        .await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_viola_actor_that_died_posting_holds_no_node_for_ever() {
     let young = config("young").vm("y-1").created("2026-01-09T00:00:00Z".parse().unwrap());
     let old = config("old").vm("o-1").created("2026-01-08T00:00:00Z".parse().unwrap());
