@@ -1,6 +1,6 @@
 //! The rounds of a config: session, look, decisions, and when the next one is due.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,14 +144,16 @@ impl ConfigActor {
         if viola.send_message(begun).is_err() {
             return;
         }
-        let records = config.vms.iter().map(|vm| self.shared.inventory.record_of_vm(&config.provider, vm));
-        let delivered: Vec<_> =
-            records.map(|record| record.map(|record| Arc::clone(&record.config))).collect();
-        let interfaces = delivered.iter().flatten().flat_map(|node| &node.interfaces);
+        let applied = self.shared.inventory.applied();
+        let of_vms: HashMap<_, _> = applied
+            .records_at(&config.provider)
+            .map(|record| (&record.instance_id, &record.config))
+            .collect();
+        let interfaces = config.vms.iter().filter_map(|vm| of_vms.get(vm)).flat_map(|node| &node.interfaces);
         let delivered_ports: Arc<HashSet<_>> =
             Arc::new(interfaces.filter_map(|i| i.port_id.clone()).collect());
         let subnets = Arc::new(observation.subnets);
-        for (vm, delivered) in config.vms.iter().zip(delivered) {
+        for vm in &config.vms {
             let unknown = || Server::Unknown("nova was not asked for it".to_owned());
             let look = Observe {
                 round: state.round,
@@ -159,7 +161,7 @@ impl ConfigActor {
                 subnets: Arc::clone(&subnets),
                 ports: observation.ports.remove(vm).unwrap_or_default(),
                 server: observation.servers.remove(vm).unwrap_or_else(unknown),
-                delivered,
+                delivered: of_vms.get(vm).copied().cloned(),
                 delivered_ports: Arc::clone(&delivered_ports),
                 viola: viola.clone(),
             };

@@ -148,6 +148,11 @@ impl Outbox {
         self.delivered.entry(delivered.node_name.clone()).or_insert(delivered);
     }
 
+    /// Another config delivered this to the node, later than anything that was sent from here.
+    pub fn learn_foreign(&mut self, delivered: Arc<NodeConfig>) {
+        self.delivered.insert(delivered.node_name.clone(), delivered);
+    }
+
     /// The node is another config's: nothing is known of it any more, and nothing is sent to it.
     pub fn forget(&mut self, node: &NodeName) {
         self.delivered.remove(node);

@@ -90,14 +90,17 @@ impl Viola {
 
     /// Fills in what the inventory knows of the nodes and VMs at hand.
     pub(super) fn learn(&self, state: &mut State) {
-        let provider = &state.config.provider;
-        for (vm, decision) in &state.decisions {
-            let of_vm = self.inventory.record_of_vm(provider, vm);
-            let at_node = decision.node.as_ref().and_then(|node| {
-                self.inventory.record_at(&RecordKey { provider: provider.clone(), node: node.clone() })
-            });
-            for record in of_vm.into_iter().chain(at_node) {
-                state.outbox.learn(Arc::clone(&record.config));
+        let name = &state.config.id.name;
+        let nodes: BTreeSet<_> =
+            state.decisions.values().filter_map(|decision| decision.node.clone()).collect();
+        for record in self.inventory.applied().records_at(&state.config.provider) {
+            if !nodes.contains(&record.node_name) && !state.decisions.contains_key(&record.instance_id) {
+                continue;
+            }
+            let delivered = Arc::clone(&record.config);
+            match &record.owner {
+                Some(owner) if &owner.id.name != name => state.outbox.learn_foreign(delivered),
+                _ => state.outbox.learn(delivered),
             }
         }
     }
@@ -131,9 +134,10 @@ impl Viola {
             })
             .map(|(vm, decision)| (vm.clone(), decision.held.clone()))
             .collect();
+        let applied = self.inventory.applied();
         let is_foreign = |name: &&NodeName| {
             let key = RecordKey { provider: config.provider.clone(), node: (*name).clone() };
-            self.inventory.record_at(&key).is_some_and(|record| record.owner.as_ref() != Some(owner))
+            applied.records.get(&key).is_some_and(|record| record.owner.as_ref() != Some(owner))
         };
         let nodes: Vec<_> = state.settled.desired.keys().filter(is_foreign).cloned().collect();
         let is_same_policy = kept

@@ -101,6 +101,24 @@ async fn a_post_under_way_when_viola_died_is_in_doubt() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_delivery_that_is_not_persisted_yet_is_known_to_a_restarted_viola() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.start().await;
+    world.synced();
+    world.pass(SECOND).await;
+    world.store.saves_take(8 * SECOND);
+    world.declare(&a);
+    world.until("it is sent", |world| world.viola.node_count() == 2).await;
+    world.strike("viola", Strike::Kill);
+    world.until_delivered(&a).await;
+    world.pass(600 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), 1, "{}", world.describe());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_slow_interval_does_not_lose_the_answer_of_the_post_under_way() {
     let a = config("a").vms(2);
     let mut world = Harness::new();
@@ -193,6 +211,30 @@ async fn a_viola_actor_that_died_posting_holds_no_node_for_ever() {
     world.pass(60 * SECOND).await;
     world.declare(&old);
     world.until_delivered(&old).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_came_back_from_another_config_is_sent_its_own_state_again() {
+    let young = config("young").vm("y-1").created("2026-01-09T00:00:00Z".parse().unwrap());
+    let old = config("old").vm("o-1").created("2026-01-08T00:00:00Z".parse().unwrap());
+    let mut world = Harness::new();
+    world.cloud.has(&young, 1).has(&old, 1);
+    world.cloud.vm("y-1").is_named("node");
+    world.cloud.vm("o-1").is_named("node");
+    world.start().await;
+    world.synced();
+    world.declare(&young);
+    world.until_delivered(&young).await;
+    // Long enough for slow polls: the older object comes and goes between two of them.
+    world.pass(400 * SECOND).await;
+    let looks = world.cloud.looks().len();
+    world.until("it has just polled", |world| world.cloud.looks().len() > looks).await;
+    world.declare(&old);
+    world.until_delivered(&old).await;
+    world.remove(old.id());
+    world.until_delivered(&young).await;
+    assert_eq!(world.viola.node("node").unwrap().instance_id.as_str(), "y-1");
     world.end().await;
 }
 
