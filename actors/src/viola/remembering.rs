@@ -7,27 +7,21 @@ use crate::inventory::Kept;
 impl Viola {
     /// Hands an event to the inventory and keeps it until it is acknowledged.
     pub(super) fn remember(&self, state: &mut State, event: Event, holds_back_posts: bool) {
-        let number = state.ledger.add(event, holds_back_posts);
-        self.send_event(state, number);
-        if !state.ledger_timer.is_armed() {
-            state.ledger_timer.arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
-        }
+        state.ledger.add(event, holds_back_posts);
+        self.send_ledger(state);
     }
 
-    pub(super) fn send_event(&self, state: &State, number: u64) {
-        if let Some(event) = state.ledger.event(number) {
+    /// Sends everything that is not acknowledged, oldest first: an event that was lost must not arrive
+    /// after one that replaced it.
+    pub(super) fn send_ledger(&self, state: &mut State) {
+        for (number, event) in state.ledger.open() {
             let me = state.me.clone();
             let ack = Box::new(move |kept| {
                 let _ = me.send_message(ViolaMsg::Kept(number, kept));
             });
             self.inventory.record(event.clone(), ack);
         }
-    }
-
-    pub(super) fn send_ledger(&self, state: &mut State) {
-        let numbers: Vec<_> = state.ledger.numbers().collect();
-        numbers.iter().for_each(|number| self.send_event(state, *number));
-        if !numbers.is_empty() {
+        if !state.ledger.is_empty() {
             state.ledger_timer.arm(LEDGER_RETRY, &state.me, ViolaMsg::LedgerDue);
         }
     }

@@ -215,6 +215,32 @@ async fn a_viola_actor_that_died_posting_holds_no_node_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_sent_again_does_not_overwrite_a_newer_one() {
+    let a = config("a").vms(1);
+    let mut world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.pass(SECOND).await;
+    // The inventory dies of the first delivery; the second arrives before the first is sent again.
+    world.faults.panic_at("inventory", "Record");
+    world.cloud.mtu_is(1400);
+    world.declare(&a.clone().generation(2));
+    world.until("the first is sent", |world| mtu(world, "node-a-1") == 1400).await;
+    world.until("the inventory is back", |world| world.actors("inventory").len() == 1).await;
+    world.cloud.mtu_is(1300);
+    world.declare(&a.clone().generation(3));
+    world.until("the second is sent", |world| mtu(world, "node-a-1") == 1300).await;
+    world.pass(10 * SECOND).await;
+    assert_eq!(world.record("node-a-1").unwrap().config.interfaces[0].mtu, 1300);
+    let posts = world.viola.posts().len();
+    world.restart(Ending::Crash).await;
+    world.declare(&a);
+    world.synced();
+    world.pass(600 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), posts, "{}", world.describe());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_came_back_from_another_config_is_sent_its_own_state_again() {
     let young = config("young").vm("y-1").created("2026-01-09T00:00:00Z".parse().unwrap());
     let old = config("old").vm("o-1").created("2026-01-08T00:00:00Z".parse().unwrap());
