@@ -160,7 +160,8 @@ pub struct State {
     ledger: Ledger,
     ledger_timer: TimerSlot,
     changes: u64,
-    last_report: DeliveryReport,
+    /// What the config was told last. A predecessor's report does not count.
+    last_report: Option<DeliveryReport>,
 }
 
 impl Actor for Viola {
@@ -191,7 +192,7 @@ impl Actor for Viola {
             ledger: Ledger::default(),
             ledger_timer: TimerSlot::new(),
             changes: 0,
-            last_report: DeliveryReport::default(),
+            last_report: None,
             config: args.config,
         };
         // A predecessor that died posting heard no answer, and its nodes are nobody's to wait for.
@@ -312,8 +313,8 @@ impl Viola {
     /// Tells the config where the deliveries stand, when that changed.
     fn report(&self, state: &mut State) {
         let report = state.delivery_report();
-        if report != state.last_report {
-            state.last_report = report.clone();
+        if state.last_report.as_ref() != Some(&report) {
+            state.last_report = Some(report.clone());
             let _ = state.owner.send_message(ConfigMsg::DeliveryChanged(Box::new(report)));
         }
     }

@@ -136,6 +136,22 @@ async fn an_object_removed_and_declared_again_before_it_has_ended_runs_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_report_of_a_viola_actor_that_died_does_not_outlive_it() {
+    let a = config("a").vms(1);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.of("a").fails(multinic_actors::boundary::PostFailure::Unavailable);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_reason("a", Reason::ViolaPostError).await;
+    world.cloud.vm("a-1").loses_all();
+    world.strike("viola", Strike::Kill);
+    world.until("it is in order", |world| world.shown("a").ready == Some(true)).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_last_words_of_a_removed_object_bring_nothing_back() {
     let a = config("a").vms(1);
     let world = Harness::with(&a, 1).await;
