@@ -148,6 +148,8 @@ pub struct State {
     decisions: BTreeMap<VmId, Decision>,
     empty_before: BTreeSet<VmId>,
     settled: Settled,
+    /// The change policy is another one now: what may be sent is known after the next round.
+    awaits_round: bool,
     outbox: Outbox,
     flight: Option<Flight>,
     post: TaskSlot,
@@ -182,6 +184,7 @@ impl Actor for Viola {
             decisions: BTreeMap::new(),
             empty_before: BTreeSet::new(),
             settled: Settled::default(),
+            awaits_round: false,
             flight: None,
             post: TaskSlot::new(),
             wake: TimerSlot::new(),
@@ -264,6 +267,7 @@ impl Viola {
         {
             state.outbox.start_over(config.polling.slow, self.seed_of(&config), now());
         }
+        state.awaits_round |= before.change_policy != config.change_policy;
         if before.polling.resync != config.polling.resync {
             state.arm_resync();
         }

@@ -19,7 +19,8 @@ impl Viola {
     /// Sends the next batch, if there is one and nothing stands against it.
     pub(super) fn pump(&self, state: &mut State) {
         state.wake.cancel();
-        if state.config.paused || state.ledger.holds_back_posts() || state.flight.is_some() {
+        let is_held_back = state.config.paused || state.awaits_round || state.ledger.holds_back_posts();
+        if is_held_back || state.flight.is_some() {
             return;
         }
         loop {

@@ -45,6 +45,7 @@ impl Viola {
         let Some(gathering) = state.gathering.take() else {
             return;
         };
+        state.awaits_round = false;
         self.learn(state);
         let config = Arc::clone(&state.config);
         let owner = owner_of(&config);

@@ -136,6 +136,29 @@ async fn an_object_removed_and_declared_again_before_it_has_ended_runs_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn observe_holds_at_once_even_while_nothing_can_be_looked_at() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.of("a").fails(multinic_actors::boundary::PostFailure::Unavailable);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_reason("a", Reason::ViolaPostError).await;
+    world.cloud.of("a").looks_fail(neutron_down());
+    world.declare(&a.clone().policy(ChangePolicy::Observe));
+    world.pass(SECOND).await;
+    let posts = world.viola.posts().len();
+    world.viola.of("a").heals();
+    world.pass(600 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), posts, "{}", world.describe());
+    world.cloud.of("a").heals();
+    world.declare(&a);
+    world.until_delivered(&a).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_report_of_a_viola_actor_that_died_does_not_outlive_it() {
     let a = config("a").vms(1);
     let mut world = Harness::new();
