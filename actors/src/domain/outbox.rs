@@ -277,9 +277,9 @@ impl Outbox {
     }
 
     fn wait_for_refused(&self) -> Next {
-        let ends = self.entries.values().filter_map(|entry| {
-            let refusal = entry.refusal.as_ref()?;
-            refusal.content.is_same(&entry.wanted).then_some(refusal.until)
+        let ends = self.entries.iter().filter_map(|(name, entry)| {
+            let until = entry.refusal.as_ref()?.until;
+            self.is_due(name, entry, until).then_some(until)
         });
         ends.min().map_or(Next::Idle, Next::Wait)
     }
@@ -366,7 +366,6 @@ impl Outbox {
         let Some(entry) = self.entries.get_mut(&node.node_name) else {
             return 0;
         };
-        entry.must_send = false;
         entry.refusal = Some(Refusal { content: Arc::clone(node), until, message });
         1
     }
