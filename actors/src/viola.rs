@@ -255,6 +255,8 @@ impl Viola {
     fn apply(&self, state: &mut State, config: Arc<Config>) {
         self.take_config(state, config);
         self.settle_if_complete(state);
+        // A pause ended, or the intervals are others.
+        self.arm_down(state);
         self.pump(state);
     }
 

@@ -19,6 +19,7 @@ impl Viola {
         state.down_retry = down_port::observe(before.clone(), &down, self.clock.now());
         if state.down_retry != before {
             self.remember_down_ports(state);
+            state.down_timer.cancel();
         }
         self.arm_down(state);
     }
@@ -28,12 +29,18 @@ impl Viola {
         self.remember(state, event, false);
     }
 
+    /// Arms the timer of the next re-send, or leaves it if it fires before.
     pub(super) fn arm_down(&self, state: &mut State) {
         match &state.down_retry {
             // A re-send under way is followed by its answer, not by the timer.
             Some(retry) if state.down_sent.is_empty() => {
-                let due = down_port::due_in(retry, state.down_rule(), self.clock.now());
-                state.down_timer.arm(due, &state.me, ViolaMsg::DownDue);
+                let wait = down_port::due_in(retry, state.down_rule(), self.clock.now());
+                // Looks come more often than re-sends: a wall clock that was put back must not let each of
+                // them put the re-send off.
+                let due = tokio::time::Instant::now() + wait;
+                if state.down_timer.due().is_none_or(|armed| due < armed) {
+                    state.down_timer.arm(wait, &state.me, ViolaMsg::DownDue);
+                }
             }
             Some(_) => {}
             None => state.down_timer.cancel(),

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
 
 mod answers;
+mod down_ports;
 mod every_message;
 mod first_days;
 mod matrix;
