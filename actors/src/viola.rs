@@ -318,6 +318,9 @@ impl Viola {
 
     /// Tells the config where the deliveries stand, when that changed.
     fn report(&self, state: &mut State) {
+        if self.inventory.health().problem.is_none() {
+            state.ledger.store_works();
+        }
         let report = state.delivery_report();
         if state.last_report.as_ref() != Some(&report) {
             state.last_report = Some(report.clone());

@@ -61,6 +61,11 @@ impl Ledger {
         nodes.map(|node| node.node_name.clone()).collect()
     }
 
+    /// The store works again: what it was given is kept by now.
+    pub(super) fn store_works(&mut self) {
+        self.problem = None;
+    }
+
     /// Why the store does not keep what it is given, if so.
     pub(super) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
