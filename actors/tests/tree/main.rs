@@ -10,3 +10,4 @@ mod every_message;
 mod first_days;
 mod matrix;
 mod races;
+mod store;
