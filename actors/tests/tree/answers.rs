@@ -279,6 +279,27 @@ async fn a_panic_in_the_client_is_a_post_of_unknown_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_the_newest_state_is_sent_after_a_long_outage() {
+    let a = config("a").vms(3);
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.viola.of("a").fails(PostFailure::Unavailable);
+    for number in 1..=8 {
+        world.cloud.vm("a-2").gets(nic(number));
+        world.pass(300 * SECOND).await;
+    }
+    let failed = world.viola.posts().len() - 1;
+    assert!((8..=32).contains(&failed), "{failed} POSTs in 40 minutes: back-off up to the slow interval");
+    world.viola.of("a").heals();
+    world.until_delivered(&a).await;
+    let posts = world.viola.posts();
+    assert_eq!(posts.len(), failed + 2, "one newest state");
+    assert_eq!(posts.last().unwrap().names(), ["node-a-2"]);
+    assert_eq!(posts.last().unwrap().nodes[0].interfaces.len(), 9);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_post_that_outlives_a_stopped_viola_is_in_doubt() {
     let a = config("a").vms(2);
     let world = Harness::with(&a, 1).await;
