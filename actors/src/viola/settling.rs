@@ -83,6 +83,8 @@ impl Viola {
         state.note_empty();
         self.remember_allocations(state, &owner);
         self.observe_down_ports(state);
+        // What is outstanding is told before what the round came to: it is not done before it is delivered.
+        self.report(state);
         let report = state.round_report(gathering.round, is_changed);
         let _ = state.owner.send_message(ConfigMsg::RoundDone(Box::new(report)));
         self.pump(state);

@@ -71,3 +71,19 @@ async fn a_restart_with_nothing_changed_sends_nothing() {
         world.end().await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_config_is_not_ready_before_its_nodes_are_delivered() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.of("a").takes(10 * SECOND);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.pass(9 * SECOND).await;
+    assert_eq!((world.shown("a").ready, world.shown("a").last_synced_at), (None, None));
+    world.until_reason("a", Reason::Synced).await;
+    assert_eq!(world.status.reasons("a"), [Reason::Pending, Reason::Synced]);
+    world.end().await;
+}
