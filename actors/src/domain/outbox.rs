@@ -26,8 +26,8 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 pub struct Outbox {
     entries: BTreeMap<NodeName, Entry>,
     delivered: BTreeMap<NodeName, Arc<NodeConfig>>,
-    /// Nodes that may have something else than `delivered` says: a POST to them had no answer.
-    uncertain: BTreeSet<NodeName>,
+    /// Nodes that may have something else than `delivered` says: a POST for them ended without an answer.
+    in_doubt: BTreeSet<NodeName>,
     flight: Option<Flight>,
     /// Parts of a refused batch that are still to be tried, each on its own.
     probes: VecDeque<Probe>,
@@ -44,7 +44,7 @@ pub struct Outbox {
 struct Entry {
     vm: VmId,
     wanted: Arc<NodeConfig>,
-    /// Send it even if it is delivered: a re-send, or a POST of unknown outcome before.
+    /// Send it even if it is delivered.
     must_send: bool,
     refusal: Option<Refusal>,
 }
@@ -119,7 +119,7 @@ impl Outbox {
         Self {
             entries: BTreeMap::new(),
             delivered: BTreeMap::new(),
-            uncertain: BTreeSet::new(),
+            in_doubt: BTreeSet::new(),
             flight: None,
             probes: VecDeque::new(),
             has_server_error: false,
@@ -132,11 +132,20 @@ impl Outbox {
         }
     }
 
-    /// The receiver is another one now: what was delivered still counts, what was refused or failed does not.
+    /// The receiver may judge otherwise now (another address, another interval): nothing that it refused
+    /// counts, and nothing waits. What is under way is still answered.
     pub fn start_over(&mut self, rest: Duration, seed: u64, now: Instant) {
-        let delivered = std::mem::take(&mut self.delivered);
-        let uncertain = std::mem::take(&mut self.uncertain);
-        *self = Self { delivered, uncertain, flights: self.flights, ..Self::new(rest, seed, now) };
+        let fresh = Self::new(rest, seed, now);
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.values_mut().for_each(|entry| entry.refusal = None);
+        *self = Self {
+            entries,
+            delivered: std::mem::take(&mut self.delivered),
+            in_doubt: std::mem::take(&mut self.in_doubt),
+            flight: self.flight.take(),
+            flights: self.flights,
+            ..fresh
+        };
     }
 
     /// Takes over what the inventory knows. What was delivered since is newer and stays.
@@ -144,15 +153,25 @@ impl Outbox {
         self.delivered.entry(delivered.node_name.clone()).or_insert(delivered);
     }
 
+    /// Another config delivered this to the node, later than anything that was sent from here.
+    pub fn learn_foreign(&mut self, delivered: Arc<NodeConfig>) {
+        self.delivered.insert(delivered.node_name.clone(), delivered);
+    }
+
     /// The node is another config's: nothing is known of it any more, nothing is sent to it, and the answer
     /// to a POST under way does not count for it.
     pub fn forget(&mut self, node: &NodeName) {
         self.delivered.remove(node);
+        self.in_doubt.remove(node);
         self.entries.remove(node);
-        self.uncertain.remove(node);
         if let Some(flight) = &mut self.flight {
             flight.nodes.retain(|sent| &sent.node_name != node);
         }
+    }
+
+    /// The node may have been sent something of which nothing was heard: whatever is wanted next is sent.
+    pub fn doubt(&mut self, node: NodeName) {
+        self.in_doubt.insert(node);
     }
 
     /// What a node was sent.
@@ -177,7 +196,7 @@ impl Outbox {
             let mut entry = before.remove(name).filter(|entry| entry.vm == wanted.vm).unwrap_or(Entry {
                 vm: wanted.vm.clone(),
                 wanted: Arc::clone(&wanted.node),
-                must_send: self.uncertain.contains(name),
+                must_send: false,
                 refusal: None,
             });
             entry.wanted = Arc::clone(&wanted.node);
@@ -236,7 +255,8 @@ impl Outbox {
     fn is_due(&self, name: &NodeName, entry: &Entry, now: Instant) -> bool {
         let is_resting =
             entry.refusal.as_ref().is_some_and(|r| r.content.is_same(&entry.wanted) && now < r.until);
-        (entry.must_send || self.is_changed(name, entry)) && !is_resting
+        let is_wanted = entry.must_send || self.in_doubt.contains(name) || self.is_changed(name, entry);
+        is_wanted && !is_resting
     }
 
     /// The next batch, or when to ask again.
@@ -267,10 +287,8 @@ impl Outbox {
 
     fn wait_for_refused(&self) -> Next {
         let ends = self.entries.iter().filter_map(|(name, entry)| {
-            let refusal = entry.refusal.as_ref()?;
-            let is_due_then =
-                self.is_due(name, entry, refusal.until) && refusal.content.is_same(&entry.wanted);
-            is_due_then.then_some(refusal.until)
+            let until = entry.refusal.as_ref()?.until;
+            self.is_due(name, entry, until).then_some(until)
         });
         ends.min().map_or(Next::Idle, Next::Wait)
     }
@@ -356,9 +374,10 @@ impl Outbox {
         finished
     }
 
+    /// What was taken counts, also when nothing is wanted of the node any more.
     fn accept(&mut self, node: Arc<NodeConfig>) -> Accepted {
         let before = self.delivered.insert(node.node_name.clone(), Arc::clone(&node));
-        self.uncertain.remove(&node.node_name);
+        self.in_doubt.remove(&node.node_name);
         self.forget_earlier_name(&node);
         let is_change = !before.is_some_and(|before| before.is_same(&node));
         if let Some(entry) = self.entries.get_mut(&node.node_name) {
@@ -395,10 +414,7 @@ impl Outbox {
             }
             PostFailure::ServerError => self.note_server_error(&flight),
             PostFailure::UnknownOutcome => {
-                for node in &flight.nodes {
-                    self.uncertain.insert(node.node_name.clone());
-                    self.resend(&node.node_name);
-                }
+                self.in_doubt.extend(flight.nodes.iter().map(|node| node.node_name.clone()));
                 self.probes.clear();
             }
             PostFailure::Unavailable | PostFailure::Rejected => self.probes.clear(),
