@@ -37,9 +37,9 @@ impl ClaimTable {
         self.claims().begin_post(keys, name)
     }
 
-    /// The config's POST is over.
-    pub fn end_post(&self, name: &ConfigName) {
-        self.claims().end_post(name);
+    /// The config's POST is over. Gives back whose POST it was.
+    pub fn end_post(&self, name: &ConfigName) -> Vec<RecordKey> {
+        self.claims().end_post(name)
     }
 
     /// The object is gone.

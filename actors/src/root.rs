@@ -82,6 +82,8 @@ pub struct State {
     declared: BTreeMap<ConfigName, Declared>,
     /// Which life of a config its actor was started for.
     running: BTreeMap<ConfigName, ConfigId>,
+    /// Lives that were told to end: until then they may still speak.
+    ending: BTreeMap<ConfigName, ConfigId>,
     is_loaded: bool,
     is_synced: bool,
     spread_first_polls: bool,
@@ -117,6 +119,7 @@ impl Actor for Root {
             configs,
             declared: BTreeMap::new(),
             running: BTreeMap::new(),
+            ending: BTreeMap::new(),
             is_loaded: false,
             is_synced: false,
             spread_first_polls: args.spread_first_polls,
@@ -249,15 +252,15 @@ impl State {
                 let config = Arc::clone(config);
                 match self.running.get(name) {
                     Some(id) if *id == config.id => {
-                        self.configs.cast(name, ConfigMsg::Apply(config));
+                        self.configs.cast(name, ConfigMsg::Apply(Arc::clone(&config)));
                     }
                     // Another life of the object: it starts when its predecessor has ended.
                     Some(_) => self.end(name),
-                    None if self.configs.get(name).is_some() => {}
-                    None => {
-                        let delay = self.first_poll_delay(&config.polling);
-                        self.start_config(name, delay).await;
-                    }
+                    None => {}
+                }
+                if self.configs.get(name).is_none() {
+                    let delay = self.first_poll_delay(&config.polling);
+                    self.start_config(name, delay).await;
                 }
             }
         }
@@ -274,10 +277,15 @@ impl State {
 
     fn end(&mut self, name: &ConfigName) {
         if let Some(id) = self.running.remove(name) {
-            if self.declared.get(name).is_none_or(|declared| *declared.id() != id) {
-                self.shared.status.forget(&id);
-            }
+            self.forget_status(&id);
             self.configs.remove(name);
+            self.ending.insert(name.clone(), id);
+        }
+    }
+
+    fn forget_status(&self, id: &ConfigId) {
+        if self.declared.get(&id.name).is_none_or(|declared| declared.id() != id) {
+            self.shared.status.forget(id);
         }
     }
 
@@ -288,7 +296,7 @@ impl State {
         }
         let declared = self.declared.remove(&id.name);
         self.end(&id.name);
-        self.shared.status.forget(id);
+        self.forget_status(id);
         if self.configs.get(&id.name).is_none() {
             self.shared.claims.release(&id.name);
         }
@@ -329,8 +337,13 @@ impl State {
     async fn config_ended(&mut self, name: &ConfigName, exit: &ChildExit) {
         match exit.outcome {
             Outcome::Stopped => {
-                if !self.declared.contains_key(name) {
-                    self.shared.claims.release(name);
+                if let Some(id) = self.ending.remove(name) {
+                    self.forget_status(&id);
+                }
+                match self.declared.get(name) {
+                    None => self.shared.claims.release(name),
+                    Some(Declared::Invalid(_)) => drop(self.shared.claims.end_post(name)),
+                    Some(Declared::Valid(_)) => {}
                 }
                 self.run(name).await;
             }

@@ -79,11 +79,15 @@ impl Claims {
         lost
     }
 
-    /// The config's POST, if any, is over.
-    pub fn end_post(&mut self, name: &ConfigName) {
-        for claim in self.nodes.values_mut().filter(|claim| &claim.owner.id.name == name) {
-            claim.is_posting = false;
+    /// The config's POST, if any, is over. Gives back whose POST it was.
+    pub fn end_post(&mut self, name: &ConfigName) -> Vec<RecordKey> {
+        let mut posted = Vec::new();
+        for (key, claim) in self.nodes.iter_mut().filter(|(_, claim)| &claim.owner.id.name == name) {
+            if std::mem::take(&mut claim.is_posting) {
+                posted.push(key.clone());
+            }
         }
+        posted
     }
 
     /// The object is gone: its nodes are free.
@@ -91,10 +95,12 @@ impl Claims {
         self.nodes.retain(|_, claim| &claim.owner.id.name != name);
     }
 
-    /// The object lists these VMs now, and delivers there: its claims for others are free.
+    /// The object lists these VMs now, and delivers there: its claims for others are free, but for a POST
+    /// under way.
     pub fn retain_vms(&mut self, name: &ConfigName, provider: &ProviderId, vms: &BTreeSet<VmId>) {
         self.nodes.retain(|key, claim| {
-            &claim.owner.id.name != name || (&key.provider == provider && vms.contains(&claim.vm))
+            let is_listed = &key.provider == provider && vms.contains(&claim.vm);
+            &claim.owner.id.name != name || is_listed || claim.is_posting
         });
     }
 
@@ -114,3 +120,6 @@ impl Claims {
 fn seniority(owner: &Owner) -> (jiff::Timestamp, &ConfigName) {
     (owner.created, &owner.id.name)
 }
+
+#[cfg(test)]
+mod tests;
