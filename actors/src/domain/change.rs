@@ -111,12 +111,18 @@ pub fn change_id(desired: &NodeConfig) -> String {
     desired.hash().as_str().chars().take(12).collect()
 }
 
-/// `delivered` as it is, and what is new in `desired` at its index, or the lowest free one.
+/// `delivered` as it is, and what is new in `desired` at its index, or the lowest free one; not what would
+/// take an address that a kept interface has.
 fn with_additions(delivered: &NodeConfig, desired: &NodeConfig) -> NodeConfig {
     let known: BTreeSet<Mac> = delivered.interfaces.iter().map(|i| i.mac_address).collect();
     let mut by_index: BTreeMap<u8, Interface> =
         delivered.interfaces.iter().map(|interface| (interface.id, interface.clone())).collect();
-    for added in desired.interfaces.iter().filter(|interface| !known.contains(&interface.mac_address)) {
+    let is_new = |interface: &&Interface| !known.contains(&interface.mac_address);
+    for added in desired.interfaces.iter().filter(is_new) {
+        // One address on two NICs breaks both: who takes over an address waits with the change it belongs to.
+        if by_index.values().any(|kept| (kept.address, kept.cidr) == (added.address, added.cidr)) {
+            continue;
+        }
         let free = (0..MAX_INTERFACES as u8).find(|index| !by_index.contains_key(index));
         let wanted = Some(added.id).filter(|index| !by_index.contains_key(index));
         let Some(index) = wanted.or(free) else { continue };

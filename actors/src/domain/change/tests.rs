@@ -127,6 +127,19 @@ fn a_change_of_the_address_waits() {
 }
 
 #[test]
+fn a_new_nic_that_takes_over_an_address_waits_with_the_change_it_belongs_to() {
+    let before = worker(&[(0, 1)]);
+    let mut after = worker(&[(0, 1), (1, 2)]);
+    after.interfaces[1].address = before.interfaces[0].address;
+    after.interfaces[0].address = "192.168.10.77".parse().unwrap();
+    for policy in [ChangePolicy::AddOnly, ChangePolicy::Approve] {
+        let release = release_of(policy, Some(&before), &after);
+        assert_eq!(release.send.as_deref(), Some(&before));
+        assert!(release.pending.is_some());
+    }
+}
+
+#[test]
 fn a_rebuilt_vm_counts_as_a_new_node() {
     let (before, after) = (worker(&[(0, 1), (1, 2)]), node("worker-1", "vm-9", &[(0, 5)]));
     let all = (Some(&after), None);
