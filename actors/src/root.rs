@@ -86,7 +86,8 @@ pub struct State {
     ending: BTreeMap<ConfigName, ConfigId>,
     is_loaded: bool,
     is_synced: bool,
-    spread_first_polls: bool,
+    /// First polls are spread until everything that there was at the start runs.
+    spreads_first_polls: bool,
     first_polls: u32,
     prune: TimerSlot,
     /// Objects that are gone and whose records are to go.
@@ -122,7 +123,7 @@ impl Actor for Root {
             ending: BTreeMap::new(),
             is_loaded: false,
             is_synced: false,
-            spread_first_polls: args.spread_first_polls,
+            spreads_first_polls: args.spread_first_polls,
             first_polls: 0,
             prune: TimerSlot::new(),
             doomed: BTreeSet::new(),
@@ -268,7 +269,7 @@ impl State {
 
     /// First polls are spread after a start; a new or changed object polls at once.
     fn first_poll_delay(&mut self, polling: &Polling) -> Duration {
-        if self.is_synced || !self.spread_first_polls {
+        if !self.spreads_first_polls {
             return Duration::ZERO;
         }
         self.first_polls += 1;
@@ -370,6 +371,7 @@ impl State {
         if !self.is_loaded || !self.is_synced {
             return;
         }
+        self.spreads_first_polls = false;
         self.shared.claims.retain_configs(&self.declared.keys().cloned().collect());
         let snapshot = self.shared.inventory.snapshot();
         for (name, state) in &snapshot.configs {

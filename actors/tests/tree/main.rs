@@ -10,4 +10,5 @@ mod every_message;
 mod first_days;
 mod matrix;
 mod races;
+mod reference_faults;
 mod store;
