@@ -285,12 +285,20 @@ impl State {
         Some(self.demand)
     }
 
-    /// Nobody is there to deliver: whatever the round was doing is of no use.
+    /// Nobody is there to deliver: whatever the round was doing is of no use. Why it ran still holds.
     fn give_up_round(&mut self) {
+        if matches!(self.phase, Phase::Session | Phase::Looking | Phase::Deciding) {
+            self.ask_for_another(self.demand);
+        }
         self.look.cancel();
         self.poll.cancel();
         self.phase = Phase::NoDelivery;
         self.node.set_phase("waiting for viola");
+    }
+
+    /// A round more, after the one under way or once there can be one.
+    fn ask_for_another(&mut self, demand: Demand) {
+        self.next_demand = Some(self.next_demand.map_or(demand, |other| other.and(demand)));
     }
 
     /// In place of a port actor that cannot.
