@@ -17,6 +17,7 @@ use crate::domain::config::Config;
 use crate::domain::ids::VmId;
 use crate::domain::port::Observation;
 use crate::domain::progress::{DeliveryReport, Progress, RoundReport};
+use crate::domain::reason::Reason;
 use crate::domain::restart::RestartPolicy;
 use crate::domain::vm::Decision;
 use crate::inventory::InventoryHandle;
@@ -113,6 +114,8 @@ pub struct ConfigArgs {
     pub config: Arc<Config>,
     /// When the first poll is due.
     pub first_poll: Duration,
+    /// What is shown until the first round ends, if not that it is under way: why its predecessor gave up.
+    pub verdict: Option<(Reason, String)>,
 }
 
 /// The config actor.
@@ -181,6 +184,7 @@ impl Actor for ConfigActor {
     async fn pre_start(&self, me: ConfigRef, args: ConfigArgs) -> Result<State, ActorProcessingErr> {
         args.node.fault_point(Hook::PreStart).await?;
         let mut state = self.new_state(me, args.node, args.config);
+        state.progress.verdict = args.verdict;
         self.start_token(&mut state).await?;
         self.start_viola(&mut state).await?;
         self.start_ports(&mut state).await;

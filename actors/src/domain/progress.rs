@@ -78,7 +78,7 @@ pub struct Progress {
     /// The last error, until the next success.
     pub last_error: Option<String>,
     /// The verdict on `Ready` that was published last, for the time in which a change is under way.
-    verdict: Option<(Reason, String)>,
+    pub verdict: Option<(Reason, String)>,
     /// When the next poll is due.
     pub next_poll_at: Option<Timestamp>,
     /// When the last one began.

@@ -8,6 +8,7 @@ mod answers;
 mod down_ports;
 mod every_message;
 mod first_days;
+mod giving_up;
 mod lives;
 mod matrix;
 mod orders;
