@@ -17,6 +17,7 @@ use crate::domain::config::{Config, Declared, Polling, RemovalPolicy};
 use crate::domain::ids::{ConfigId, ConfigName};
 use crate::domain::inventory::{Event, Owner};
 use crate::domain::progress;
+use crate::domain::reason::Reason;
 use crate::inventory::{Inventory, InventoryArgs, InventoryMsg};
 use crate::supervision::{
     ChildExit, ChildSet, ChildSlot, ChildSpec, Node, Outcome, Ticket, TimerSlot, stop_children_in_order,
@@ -82,11 +83,14 @@ pub struct State {
     declared: BTreeMap<ConfigName, Declared>,
     /// Which life of a config its actor was started for.
     running: BTreeMap<ConfigName, ConfigId>,
+    /// What is shown of configs that gave up, until a round of theirs ends.
+    gave_up: BTreeMap<ConfigName, (Reason, String)>,
     /// Lives that were told to end: until then they may still speak.
     ending: BTreeMap<ConfigName, ConfigId>,
     is_loaded: bool,
     is_synced: bool,
-    spread_first_polls: bool,
+    /// First polls are spread until everything that there was at the start runs.
+    spreads_first_polls: bool,
     first_polls: u32,
     prune: TimerSlot,
     /// Objects that are gone and whose records are to go.
@@ -109,7 +113,8 @@ impl Actor for Root {
         );
         let configs = ChildSet::new("config", policy, seed, &args.node, move |name, ticket| {
             drop(to_config.send_message(RootMsg::ConfigDue(name, ticket)));
-        });
+        })
+        .inheriting_giving_up();
         let mut state = State {
             me,
             shared: args.shared,
@@ -119,10 +124,11 @@ impl Actor for Root {
             configs,
             declared: BTreeMap::new(),
             running: BTreeMap::new(),
+            gave_up: BTreeMap::new(),
             ending: BTreeMap::new(),
             is_loaded: false,
             is_synced: false,
-            spread_first_polls: args.spread_first_polls,
+            spreads_first_polls: args.spread_first_polls,
             first_polls: 0,
             prune: TimerSlot::new(),
             doomed: BTreeSet::new(),
@@ -268,7 +274,7 @@ impl State {
 
     /// First polls are spread after a start; a new or changed object polls at once.
     fn first_poll_delay(&mut self, polling: &Polling) -> Duration {
-        if self.is_synced || !self.spread_first_polls {
+        if !self.spreads_first_polls {
             return Duration::ZERO;
         }
         self.first_polls += 1;
@@ -279,6 +285,7 @@ impl State {
         if let Some(id) = self.running.remove(name) {
             self.forget_status(&id);
             self.configs.remove(name);
+            self.gave_up.remove(name);
             self.ending.insert(name.clone(), id);
         }
     }
@@ -314,10 +321,11 @@ impl State {
         let config = Arc::clone(config);
         self.running.insert(name.clone(), config.id.clone());
         self.note_first_seen(&config);
+        let verdict = self.gave_up.remove(name);
         let actor = ConfigActor { shared: self.shared.clone() };
         let me = self.me.get_cell();
         let spawn = |node| {
-            let args = ConfigArgs { node, config, first_poll };
+            let args = ConfigArgs { node, config, first_poll, verdict };
             Actor::spawn_linked(None, actor, args, me)
         };
         if let Err(exit) = self.configs.start(name, spawn).await {
@@ -361,6 +369,7 @@ impl State {
         tracing::error!("{exit}, trying again in {pause:?}");
         if let Some(Declared::Valid(config)) = self.declared.get(name) {
             let status = progress::gave_up(config.id.clone(), config.generation, &exit.error);
+            self.gave_up.insert(name.clone(), (status.reason, status.message.clone()));
             self.shared.status.publish(&config.id, Arc::new(status));
         }
     }
@@ -370,6 +379,7 @@ impl State {
         if !self.is_loaded || !self.is_synced {
             return;
         }
+        self.spreads_first_polls = false;
         self.shared.claims.retain_configs(&self.declared.keys().cloned().collect());
         let snapshot = self.shared.inventory.snapshot();
         for (name, state) in &snapshot.configs {

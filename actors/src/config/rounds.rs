@@ -55,7 +55,7 @@ impl ConfigActor {
         match state.phase {
             Phase::Resting => self.begin(state, demand),
             Phase::Session | Phase::Looking | Phase::Deciding | Phase::NoDelivery => {
-                state.next_demand = Some(state.next_demand.map_or(demand, |other| other.and(demand)));
+                state.ask_for_another(demand);
             }
         }
     }

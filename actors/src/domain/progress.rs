@@ -80,7 +80,7 @@ pub struct Progress {
     /// The round that was in order last, and how many changes were delivered by then.
     success: Option<(u64, u64)>,
     /// The verdict on `Ready` that was published last, for the time in which a change is under way.
-    verdict: Option<(Reason, String)>,
+    pub verdict: Option<(Reason, String)>,
     /// When the next poll is due.
     pub next_poll_at: Option<Timestamp>,
     /// When the last one began.
