@@ -169,11 +169,14 @@ async fn hour_of_b(hurt: impl Fn(&Harness)) -> Vec<String> {
     line
 }
 
+/// What is done to the other config, and how it is called.
+type Hurt = (&'static str, fn(&Harness));
+
 #[tokio::test(start_paused = true)]
 async fn whatever_happens_to_one_config_the_time_line_of_the_other_is_the_same() {
     let calm = hour_of_b(|_| {}).await;
     assert!(calm.len() > 30);
-    let hurts: [(&str, fn(&Harness)); 9] = [
+    let hurts: [Hurt; 9] = [
         ("slow cloud", |world| world.cloud.of("a").looks_take(45 * SECOND)),
         ("dead cloud", |world| world.cloud.of("a").next_look_hangs()),
         ("dead keystone", |world| world.cloud.of("a").next_login_hangs()),
