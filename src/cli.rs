@@ -39,7 +39,7 @@ pub enum CliCommand {
         /// Plan for every object of the cluster or folder.
         #[arg(long)]
         all: bool,
-        /// When the object was created, if it does not say so itself; RFC 3339.
+        /// Plan as if the object had been created then, whatever it says itself; RFC 3339.
         #[arg(long, value_name = "TIME")]
         created: Option<String>,
         /// Compare with the records of this inventory file.
@@ -68,7 +68,7 @@ pub struct Flags {
     /// Keep the inventory in a file and serve it [env: INVENTORY_ENABLED] [default: true].
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub inventory_enabled: Option<String>,
-    /// Where the inventory, its API and the console are served [env: INVENTORY_ADDR] [default: :18081].
+    /// Where the API is served: inventory, configs, actors [env: INVENTORY_ADDR] [default: :18081].
     #[arg(long, global = true, value_name = "ADDRESS")]
     pub inventory_addr: Option<String>,
     /// The inventory file [env: INVENTORY_DB_PATH] [default: /var/lib/multinic-operator/inventory.json].

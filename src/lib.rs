@@ -1,9 +1,12 @@
 //! multinic-operator: adapters and entry points round the supervision tree of `multinic-actors`.
 
+pub mod app;
 pub mod cli;
+pub mod commands;
 pub mod http;
 pub mod kube;
 pub mod openstack;
+pub mod plan;
 pub mod secrets;
 pub mod settings;
 pub mod sim;

@@ -17,6 +17,7 @@ use multinic_actors::domain::config::{ChangePolicy, InterfaceOrder};
 
 use crate::cli::{Cli, CliCommand, Flags};
 use crate::kube::validate::Defaults;
+pub use crate::telemetry::{LogFormat, LogSettings};
 use reader::Reader;
 use values::ListenAddress;
 
@@ -89,24 +90,6 @@ pub struct CloudLimits {
     pub burst: u32,
     /// Twice the target of a Neutron request plus its headers, in bytes.
     pub neutron_request_bytes: usize,
-}
-
-/// How it logs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogSettings {
-    /// `None`: human on a terminal, else JSON.
-    pub format: Option<LogFormat>,
-    /// A level, or a filter as `tracing_subscriber`'s `EnvFilter` reads it.
-    pub level: String,
-}
-
-/// The form of a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For eyes.
-    Human,
-    /// For machines.
-    Json,
 }
 
 /// What to do.
@@ -292,7 +275,7 @@ fn read_inventory(flags: &Flags, reader: &mut Reader<'_>) -> InventorySettings {
 }
 
 fn read_viola(flags: &Flags, reader: &mut Reader<'_>) -> ViolaSettings {
-    // Zero was "not set" in the previous operator.
+    // No request could be answered within zero: it counts as not set.
     let timeout = reader
         .either("--viola-timeout", &flags.viola_timeout, "VIOLA_TIMEOUT", values::duration)
         .filter(|timeout| !timeout.is_zero());

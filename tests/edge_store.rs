@@ -1,6 +1,6 @@
 //! Inventory files of the previous operator, and of this one for the previous operator.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

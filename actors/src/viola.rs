@@ -164,6 +164,8 @@ pub struct State {
     changes: u64,
     /// What the config was told last. A predecessor's report does not count.
     last_report: Option<DeliveryReport>,
+    /// The failure that was logged last; the same one again is no news.
+    logged_failure: Option<String>,
 }
 
 impl Actor for Viola {
@@ -196,6 +198,7 @@ impl Actor for Viola {
             ledger_timer: TimerSlot::new(),
             changes: 0,
             last_report: None,
+            logged_failure: None,
             config: args.config,
         };
         // A predecessor that died posting heard no answer, and its nodes are nobody's to wait for.

@@ -1,6 +1,6 @@
 //! Every worked example of `tests/fixtures/selection.yaml`, against the pure domain.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;

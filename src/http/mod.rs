@@ -17,6 +17,7 @@ mod query;
 mod readers;
 mod serve;
 mod stall;
+mod tls;
 mod token_file;
 
 pub use api::{ApiParts, Standby, api_router};
@@ -25,4 +26,5 @@ pub use error::ApiError;
 pub use ops::{metrics_router, probe_router};
 pub use readers::{Check, ConfigReader, HealthReader, InventoryReader, TreeReader};
 pub use serve::{ServeLimits, serve};
+pub use tls::{Certificate, TlsError, TlsListener};
 pub use token_file::{TokenFile, TokenFileError};

@@ -1,7 +1,7 @@
 //! From an object as somebody wrote it to a [`Config`] that is valid by construction, or to everything that
 //! is wrong with it.
 //!
-//! What the previous operator took and could work with is taken here too; where that needed a rule of its
+//! What could work before is taken here too; where that needed a rule of its
 //! own, the rule says so.
 
 mod problems;
@@ -287,12 +287,13 @@ fn read_statuses(settings: &Settings, problems: &mut Problems) -> AllowedStatuse
         problems.add(field, format!("{status:?} is not one status; give each its own entry"));
     }
     let statuses: BTreeSet<String> = given.iter().map(|text| text.to_ascii_uppercase()).collect();
-    let is_given = settings.openstack_port_allowed_statuses.as_ref().is_some_and(|list| !list.is_empty());
-    match (is_given, statuses) {
-        (false, _) => AllowedStatuses::Only(["ACTIVE", "DOWN"].map(str::to_owned).into()),
-        // A list of blanks filtered nothing in the previous operator: narrowing it now could take NICs away.
-        (true, statuses) if statuses.is_empty() || statuses.contains("*") => AllowedStatuses::All,
-        (true, statuses) => AllowedStatuses::Only(statuses),
+    match statuses {
+        // Blank entries say nothing, so a list of them is no list.
+        statuses if statuses.is_empty() => {
+            AllowedStatuses::Only(["ACTIVE", "DOWN"].map(str::to_owned).into())
+        }
+        statuses if statuses.contains("*") => AllowedStatuses::All,
+        statuses => AllowedStatuses::Only(statuses),
     }
 }
 
@@ -354,7 +355,7 @@ fn read_removal_policy(settings: &Settings, problems: &mut Problems) -> RemovalP
 fn read_polling(settings: &Settings, problems: &mut Problems) -> Polling {
     let default = Polling::default();
     let mut read = |name: &str, given| problems.duration(&format!("spec.settings.{name}"), given);
-    // Zero was "not set" in the previous operator, except for the window.
+    // An interval of zero would be a hot loop: it counts as not set. A window of zero is none.
     let interval = |given: Option<Duration>, default| given.filter(|d| !d.is_zero()).unwrap_or(default);
     let fast = interval(read("pollFastInterval", &settings.poll_fast_interval), default.fast);
     let slow = interval(read("pollSlowInterval", &settings.poll_slow_interval), default.slow);
@@ -371,7 +372,7 @@ fn read_fast_retry_max(settings: &Settings, problems: &mut Problems) -> u32 {
     let given = &settings.down_port_fast_retry_max;
     problems.type_of("spec.settings.downPortFastRetryMax", "a whole number", given);
     match given.as_ref() {
-        // Less than 1 counted as 1 in the previous operator.
+        // Less than one would never send again: it counts as one, and the object stays usable.
         Some(max) => u32::try_from(*max).unwrap_or(1).max(1),
         None => DOWN_PORT_FAST_RETRY_MAX,
     }

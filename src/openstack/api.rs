@@ -98,9 +98,7 @@ impl Api<'_> {
     ) -> Result<Value, UpstreamError> {
         let mut request = Request::new(Method::GET, url.clone());
         request.headers_mut().insert("x-auth-token", token.header.clone());
-        request
-            .headers_mut()
-            .insert(ACCEPT, HeaderValue::from_static("application/json"));
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         let turn = sessions::turn(self.config, session, service.name(), self.urgency);
         let call = sessions::call(self.config, session, service.name(), operation);
         let answer = self.sessions.http.send(&turn, &call, request).await?;

@@ -13,6 +13,9 @@ use super::fingerprint::Fingerprint;
 /// Refused logins per account within [`WINDOW`], over all configs. Keystone's own lockout, where it is
 /// used, is usually 5 or more.
 const MOST: usize = 4;
+/// Of these, how many are left to projects that the password was not tried with: Keystone refuses a
+/// project that does not exist as it refuses a password, and the mended object must get its chance.
+const LEFT_TO_OTHERS: usize = 1;
 /// For how long a refusal counts.
 const WINDOW: Duration = Duration::from_secs(600);
 /// Below this number of accounts none is forgotten.
@@ -35,12 +38,9 @@ pub(super) struct Budgets {
     accounts: Mutex<HashMap<Fingerprint, Arc<Ledger>>>,
 }
 
-/// No attempt for now.
+/// No attempt for now: until an old refusal stops to count, or the password is another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Exhausted {
-    /// When an old refusal stops to count.
-    pub(super) wait: Duration,
-}
+pub(super) struct Exhausted;
 
 impl Budgets {
     /// Leave for one attempt. Waits while others' attempts could still use up the budget.
@@ -52,7 +52,7 @@ impl Budgets {
             landed.as_mut().enable();
             match ledger.lock().judge(&attempt) {
                 Judgement::Go => break,
-                Judgement::Stop(exhausted) => return Err(exhausted),
+                Judgement::Stop => return Err(Exhausted),
                 Judgement::Wait => {}
             }
             landed.await;
@@ -94,14 +94,21 @@ struct Entries {
 struct Refusal {
     at: Instant,
     password: Fingerprint,
-    /// Set: the password is good, so the project or the role in it is not.
-    project: Option<Fingerprint>,
+    project: Fingerprint,
+    /// The password is good, so the project or the role in it is not.
+    is_of_project: bool,
+}
+
+impl Refusal {
+    fn is_like(&self, attempt: &Try) -> bool {
+        self.password == attempt.password && self.project == attempt.project
+    }
 }
 
 enum Judgement {
     Go,
     Wait,
-    Stop(Exhausted),
+    Stop,
 }
 
 impl Entries {
@@ -111,27 +118,23 @@ impl Entries {
         let counted: Vec<Refusal> = self
             .refusals
             .iter()
-            .filter(|refusal| match refusal.project {
-                None => !is_good,
-                Some(project) => project == attempt.project && refusal.password == attempt.password,
-            })
+            .filter(|refusal| if refusal.is_of_project { refusal.is_like(attempt) } else { !is_good })
             .copied()
             .collect();
         let is_new = !counted.iter().any(|refusal| refusal.password == attempt.password)
             && !self.flying.contains(&attempt.password);
         // A changed password gets its chance also when the old one used everything up.
-        let may_go = is_new || counted.len() + if is_good { 0 } else { self.flying.len() } < MOST;
+        let was_tried = !is_good && counted.iter().any(|refusal| refusal.is_like(attempt));
+        let most = if was_tried { MOST - LEFT_TO_OTHERS } else { MOST };
+        let may_go = is_new || counted.len() + if is_good { 0 } else { self.flying.len() } < most;
         if may_go {
             self.flying.push(attempt.password);
             return Judgement::Go;
         }
-        if counted.len() < MOST || !self.flying.is_empty() {
+        if counted.len() < most || !self.flying.is_empty() {
             return Judgement::Wait;
         }
-        let oldest = counted[counted.len() - MOST];
-        Judgement::Stop(Exhausted {
-            wait: WINDOW.saturating_sub(oldest.at.elapsed()),
-        })
+        Judgement::Stop
     }
 
     fn is_forgettable(&self) -> bool {
@@ -153,20 +156,15 @@ impl Attempt {
         let password = self.attempt.password;
         entries.good = Some(password);
         let project = self.attempt.project;
-        entries
-            .refusals
-            .retain(|refusal| refusal.password != password || refusal.project.is_some_and(|p| p != project));
+        entries.refusals.retain(|refusal| {
+            refusal.password != password || (refusal.is_of_project && refusal.project != project)
+        });
     }
 
     /// Keystone answered 401.
     pub(super) fn refused(self) {
         let mut entries = self.ledger.lock();
-        let Try {
-            password,
-            project,
-            is_renewal,
-            ..
-        } = self.attempt;
+        let Try { password, project, is_renewal, .. } = self.attempt;
         let was_good = entries.good == Some(password);
         if was_good && is_renewal {
             // What worked works no more: the password was changed, or the user was disabled.
@@ -175,7 +173,8 @@ impl Attempt {
         entries.refusals.push(Refusal {
             at: Instant::now(),
             password,
-            project: (was_good && !is_renewal).then_some(project),
+            project,
+            is_of_project: was_good && !is_renewal,
         });
     }
 }
@@ -183,11 +182,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         let mut entries = self.ledger.lock();
-        if let Some(place) = entries
-            .flying
-            .iter()
-            .position(|password| *password == self.attempt.password)
-        {
+        if let Some(place) = entries.flying.iter().position(|password| *password == self.attempt.password) {
             entries.flying.swap_remove(place);
         }
         drop(entries);
@@ -231,12 +226,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_project_that_does_not_exist_leaves_an_attempt_to_the_right_one() {
+        let budgets = Budgets::default();
+        while refused(&budgets, "right", "no-such-project").await {}
+        budgets.admit(attempt("right", "good")).await.unwrap().accepted();
+        budgets.admit(attempt("right", "another")).await.unwrap().accepted();
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn it_reopens_after_a_while() {
         let budgets = Budgets::default();
         exhaust(&budgets).await;
-        let Exhausted { wait } = budgets.admit(attempt("wrong", "p")).await.unwrap_err();
-        assert_eq!(wait, WINDOW);
-        tokio::time::sleep(wait).await;
+        tokio::time::sleep(WINDOW).await;
         assert!(refused(&budgets, "wrong", "p").await);
     }
 
@@ -256,12 +257,7 @@ mod tests {
         let budgets = Budgets::default();
         let mut flying = Vec::new();
         for project in 0..MOST {
-            flying.push(
-                budgets
-                    .admit(attempt("wrong", &project.to_string()))
-                    .await
-                    .unwrap(),
-            );
+            flying.push(budgets.admit(attempt("wrong", &project.to_string())).await.unwrap());
         }
         let last = attempt("wrong", "last");
         let mut waits = Box::pin(budgets.admit(last));
@@ -287,21 +283,14 @@ mod tests {
             assert!(refused(&budgets, "right", "forbidden").await);
         }
         assert!(!refused(&budgets, "right", "forbidden").await);
-        budgets
-            .admit(attempt("right", "another"))
-            .await
-            .unwrap()
-            .accepted();
+        budgets.admit(attempt("right", "another")).await.unwrap().accepted();
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_password_that_stops_to_work_counts_against_the_account() {
         let budgets = Budgets::default();
         budgets.admit(attempt("right", "p")).await.unwrap().accepted();
-        let renewal = Try {
-            is_renewal: true,
-            ..attempt("right", "p")
-        };
+        let renewal = Try { is_renewal: true, ..attempt("right", "p") };
         budgets.admit(renewal).await.unwrap().refused();
         for project in 1..MOST {
             assert!(refused(&budgets, "right", &project.to_string()).await);

@@ -70,9 +70,7 @@ impl Catalog {
                     .collect(),
             })
         });
-        Self {
-            entries: entries.collect(),
-        }
+        Self { entries: entries.collect() }
     }
 
     /// The URL for a service of type `kind`: strict in what is set; else public before internal before
@@ -85,11 +83,7 @@ impl Catalog {
         let best = endpoints()
             .filter(|endpoint| endpoint.fits(wanted))
             .filter_map(|endpoint| {
-                Some((
-                    endpoint.rank(),
-                    endpoint.region_name(),
-                    endpoint.url.as_deref()?.trim(),
-                ))
+                Some((endpoint.rank(), endpoint.region_name(), endpoint.url.as_deref()?.trim()))
             })
             .filter(|(_, _, url)| !url.is_empty())
             .min();
@@ -114,9 +108,7 @@ impl Catalog {
 
 impl Wanted<'_> {
     fn text(self) -> String {
-        let interface = self
-            .interface
-            .map(|interface| format!(" with interface {}", interface.as_str()));
+        let interface = self.interface.map(|interface| format!(" with interface {}", interface.as_str()));
         let region = self.region.map(|region| format!(" in region {region}"));
         format!("{}{}", interface.unwrap_or_default(), region.unwrap_or_default())
     }
@@ -130,25 +122,17 @@ impl Endpoint {
     }
 
     fn region_name(&self) -> &str {
-        self.region
-            .as_deref()
-            .or(self.region_id.as_deref())
-            .unwrap_or_default()
+        self.region.as_deref().or(self.region_id.as_deref()).unwrap_or_default()
     }
 
     fn rank(&self) -> usize {
         let order = ["public", "internal", "admin"];
-        order
-            .iter()
-            .position(|name| *name == self.interface())
-            .unwrap_or(order.len())
+        order.iter().position(|name| *name == self.interface()).unwrap_or(order.len())
     }
 
     fn fits(&self, wanted: Wanted<'_>) -> bool {
         let regions = [self.region.as_deref(), self.region_id.as_deref()];
-        wanted
-            .interface
-            .is_none_or(|interface| interface.as_str() == self.interface())
+        wanted.interface.is_none_or(|interface| interface.as_str() == self.interface())
             && wanted.region.is_none_or(|region| regions.contains(&Some(region)))
     }
 
@@ -193,10 +177,7 @@ mod tests {
     fn check(interface: Option<EndpointInterface>, region: Option<&str>, expect: Result<&str, &str>) {
         let catalog = two_regions();
         let chosen = catalog.choose("network", Wanted { interface, region });
-        assert_eq!(
-            chosen.map_err(NoEndpoint::into_text),
-            expect.map_err(str::to_owned)
-        );
+        assert_eq!(chosen.map_err(NoEndpoint::into_text), expect.map_err(str::to_owned));
     }
 
     #[test]
@@ -216,10 +197,8 @@ mod tests {
         check(
             Some(Public),
             Some("RegionTwo"),
-            Err(
-                "the catalog has no network endpoint with interface public in region RegionTwo; it has \
-                 admin in RegionOne, internal in RegionOne, internal in RegionTwo, public in RegionOne",
-            ),
+            Err("the catalog has no network endpoint with interface public in region RegionTwo; it has \
+                 admin in RegionOne, internal in RegionOne, internal in RegionTwo, public in RegionOne"),
         );
         check(
             None,
@@ -235,9 +214,7 @@ mod tests {
         let choose = |kind| catalog.choose(kind, Wanted::default());
         assert_eq!(
             choose("compute"),
-            Err(NoEndpoint::NoMatch(
-                "the catalog has no compute endpoint; it has none".to_owned()
-            ))
+            Err(NoEndpoint::NoMatch("the catalog has no compute endpoint; it has none".to_owned()))
         );
         assert_eq!(
             choose("dns"),
@@ -253,10 +230,7 @@ mod tests {
         let (_, body) = exchange.rsplit_once("\n\n{").unwrap();
         let answer: Value = serde_json::from_str(&format!("{{{}", body.trim())).unwrap();
         let catalog = Catalog::of_json(&answer["token"]["catalog"]);
-        assert_eq!(
-            catalog.choose("network", Wanted::default()),
-            Ok("http://127.0.0.1:15001")
-        );
+        assert_eq!(catalog.choose("network", Wanted::default()), Ok("http://127.0.0.1:15001"));
         assert_eq!(
             catalog.choose("compute", Wanted::default()),
             Ok("http://127.0.0.1:15002/v2.1/0764b6ee59a64e378881651220874c09")

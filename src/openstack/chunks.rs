@@ -72,10 +72,7 @@ pub(super) fn split(vms: &[VmId], room: usize, most: usize) -> Vec<Vec<VmId>> {
     let mut parts: Vec<Vec<VmId>> = Vec::new();
     let mut left = 0;
     for vm in vms {
-        let needs = "&device_id=".len()
-            + byte_serialize(vm.as_str().as_bytes())
-                .map(str::len)
-                .sum::<usize>();
+        let needs = "&device_id=".len() + byte_serialize(vm.as_str().as_bytes()).map(str::len).sum::<usize>();
         match parts.last_mut() {
             Some(part) if needs <= left && part.len() < most => {
                 part.push(vm.clone());
@@ -95,9 +92,7 @@ mod tests {
     use super::*;
 
     fn vms(n: usize) -> Vec<VmId> {
-        (0..n)
-            .map(|i| VmId::new(format!("00000000-0000-0000-0000-{i:012}")))
-            .collect()
+        (0..n).map(|i| VmId::new(format!("00000000-0000-0000-0000-{i:012}"))).collect()
     }
 
     fn root() -> Url {

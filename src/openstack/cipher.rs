@@ -46,9 +46,7 @@ pub(super) fn decrypt(key: &[u8], text: &str) -> Result<SecretString, CipherErro
         24 => in_place::<aes::Aes192>(key, iv, &mut buffer),
         _ => in_place::<aes::Aes256>(key, iv, &mut buffer),
     };
-    let plain = length
-        .and_then(|length| buffer.get(..length))
-        .ok_or(CipherError::WrongKey)?;
+    let plain = length.and_then(|length| buffer.get(..length)).ok_or(CipherError::WrongKey)?;
     match std::str::from_utf8(plain) {
         Ok(password) if !password.is_empty() && !password.chars().any(char::is_control) => {
             Ok(SecretString::from(password))
@@ -113,10 +111,7 @@ mod tests {
 
     #[test]
     fn a_plaintext_that_is_no_text_counts_as_a_wrong_key() {
-        assert_eq!(
-            error(&[7; 32], &encrypt(&[7; 32], b"\x00\x01\xff")),
-            CipherError::WrongKey
-        );
+        assert_eq!(error(&[7; 32], &encrypt(&[7; 32], b"\x00\x01\xff")), CipherError::WrongKey);
         assert_eq!(error(&[7; 32], &encrypt(&[7; 32], b"")), CipherError::WrongKey);
     }
 

@@ -73,10 +73,7 @@ impl OpenstackCloud {
             ca_bundle: settings.ca_bundle,
             keep_idle: settings.keep_idle,
         })?;
-        let http = Http {
-            upstream,
-            limiter: Limiter::new(settings.limits),
-        };
+        let http = Http { upstream, limiter: Limiter::new(settings.limits) };
         Ok(Self {
             sessions: Sessions::new(http, secrets, settings.cache_ttl),
             learned: Learned::default(),
@@ -89,11 +86,7 @@ impl OpenstackCloud {
         let binding = self.sessions.binding(config);
         let need = if renew { Need::Young } else { Need::Usable };
         let (_, token) = self.sessions.ready(config, &binding, need).await?;
-        Ok(Session {
-            renew_at: token.renew_at().into_std(),
-            expires_at: token.expires_at,
-            handle: binding,
-        })
+        Ok(Session { renew_at: token.renew_at().into_std(), expires_at: token.expires_at, handle: binding })
     }
 
     async fn look(&self, session: Session, request: ObserveRequest) -> Result<Observation, CloudError> {
@@ -103,46 +96,18 @@ impl OpenstackCloud {
             Ok(binding) => binding,
             Err(_) => self.sessions.binding(config),
         };
-        let api = Api {
-            sessions: &self.sessions,
-            config,
-            binding: &binding,
-            urgency: request.urgency,
-        };
+        let api = Api { sessions: &self.sessions, config, binding: &binding, urgency: request.urgency };
         let (session, token) = api.session().await?;
         let endpoints = Endpoints::choose(config, &token.catalog)?;
-        let freshness = Freshness {
-            keep: self.keep,
-            not_before: request.drop_caches.then(Instant::now),
-        };
+        let freshness = Freshness { keep: self.keep, not_before: request.drop_caches.then(Instant::now) };
         // First, and by itself: it is nearly always cached, and which of two errors is told stays the same.
-        let subnets = Box::pin(subnets::targets(
-            &api,
-            &endpoints.neutron,
-            &session.caches,
-            freshness,
-        ))
-        .await?;
-        let ports = neutron::list_ports(
-            &api,
-            &endpoints.neutron,
-            &request.vms,
-            self.request_bytes,
-            &self.learned,
-        );
-        let servers = servers(
-            &api,
-            endpoints.nova.as_ref(),
-            &request.vms,
-            &session.caches,
-            freshness,
-        );
+        let subnets =
+            Box::pin(subnets::targets(&api, &endpoints.neutron, &session.caches, freshness)).await?;
+        let ports =
+            neutron::list_ports(&api, &endpoints.neutron, &request.vms, self.request_bytes, &self.learned);
+        let servers = servers(&api, endpoints.nova.as_ref(), &request.vms, &session.caches, freshness);
         let (ports, servers) = tokio::join!(Box::pin(ports), Box::pin(servers));
-        Ok(Observation {
-            subnets,
-            ports: ports?,
-            servers,
-        })
+        Ok(Observation { subnets, ports: ports?, servers })
     }
 }
 
@@ -168,10 +133,7 @@ async fn servers(
     freshness: Freshness,
 ) -> BTreeMap<VmId, Server> {
     match root {
-        None => vms
-            .iter()
-            .map(|vm| (vm.clone(), Server::NoComputeService))
-            .collect(),
+        None => vms.iter().map(|vm| (vm.clone(), Server::NoComputeService)).collect(),
         Some(root) => names(caches, root).servers(api, root, vms, freshness).await,
     }
 }
@@ -225,29 +187,17 @@ fn from_catalog(
     service: Service,
     root: impl Fn(&str) -> Option<Url>,
 ) -> Result<Url, NoEndpoint> {
-    let wanted = Wanted {
-        interface: config.cloud.interface,
-        region: config.cloud.region.as_deref(),
-    };
+    let wanted = Wanted { interface: config.cloud.interface, region: config.cloud.region.as_deref() };
     let text = catalog.choose(service.kind(), wanted)?;
     root(text).ok_or_else(|| {
-        NoEndpoint::NoMatch(format!(
-            "the catalog's {} endpoint is not an http(s) URL",
-            service.kind()
-        ))
+        NoEndpoint::NoMatch(format!("the catalog's {} endpoint is not an http(s) URL", service.kind()))
     })
 }
 
 fn no_endpoint(service: Service, none: NoEndpoint) -> CloudError {
-    CloudError::new(
-        service.endpoint_reason(),
-        format!("{}: {}", service.name(), none.into_text()),
-    )
+    CloudError::new(service.endpoint_reason(), format!("{}: {}", service.name(), none.into_text()))
 }
 
 fn bad_override(field: &str) -> CloudError {
-    CloudError::new(
-        Reason::ConfigError,
-        format!("settings.{field} is not an http(s) URL"),
-    )
+    CloudError::new(Reason::ConfigError, format!("settings.{field} is not an http(s) URL"))
 }

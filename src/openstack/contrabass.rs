@@ -56,9 +56,7 @@ impl Contrabass {
         let url = url(lookup)?;
         let flight = self.providers.get((url.to_string(), lookup.tls.clone()), keep);
         flight
-            .run(|_, at| at.elapsed() < keep, async {
-                ask(upstream, lookup, url).await.map(Arc::new)
-            })
+            .run(|_, at| at.elapsed() < keep, async { ask(upstream, lookup, url).await.map(Arc::new) })
             .await
     }
 }
@@ -69,10 +67,7 @@ fn url(lookup: &Lookup<'_>) -> Result<Url, CloudError> {
         .ok_or_else(|| config_error("settings.contrabassEndpoint is not an http(s) URL"))?;
     let id = url_parts::segment(lookup.provider)
         .ok_or_else(|| config_error("credentials.openstackProviderID cannot be a provider's id"))?;
-    Ok(url_parts::join(
-        &base,
-        &format!("v1/contrabass/admin/infra/provider/{id}"),
-    ))
+    Ok(url_parts::join(&base, &format!("v1/contrabass/admin/infra/provider/{id}")))
 }
 
 async fn ask(upstream: &Upstream, lookup: &Lookup<'_>, url: Url) -> Result<Provider, CloudError> {
@@ -92,12 +87,8 @@ async fn ask(upstream: &Upstream, lookup: &Lookup<'_>, url: Url) -> Result<Provi
         }
         Err(error) => return Err(errors::of(Reason::ContrabassError, error)),
     };
-    read(&answer.body).map_err(|problem| {
-        errors::of(
-            Reason::ContrabassError,
-            errors::invalid(SERVICE, OPERATION, problem),
-        )
-    })
+    read(&answer.body)
+        .map_err(|problem| errors::of(Reason::ContrabassError, errors::invalid(SERVICE, OPERATION, problem)))
 }
 
 fn read(body: &[u8]) -> Result<Provider, String> {
@@ -167,10 +158,7 @@ mod tests {
         let provider = read(provider().to_string().as_bytes()).unwrap();
         let account = provider.account(&SecretString::from("conbaEncrypt2025")).unwrap();
         assert_eq!(account.keystone.as_str(), "http://k:5000/");
-        assert_eq!(
-            (account.user.as_str(), account.domain.as_str()),
-            ("admin", "default")
-        );
+        assert_eq!((account.user.as_str(), account.domain.as_str()), ("admin", "default"));
         assert_eq!(account.password.expose_secret(), "CloudExpert2025!");
         assert!(!format!("{provider:?} {account:?}").contains("CloudExpert"));
         assert!(!format!("{provider:?}").contains(PASSWORD));
@@ -179,14 +167,8 @@ mod tests {
     #[test]
     fn a_missing_field_is_named() {
         assert_eq!(without("/data/url"), "the answer has no data.url");
-        assert_eq!(
-            without("/data/attributes/adminId"),
-            "the answer has no data.attributes.adminId"
-        );
-        assert_eq!(
-            without("/data/attributes"),
-            "the answer has no data.attributes.adminId"
-        );
+        assert_eq!(without("/data/attributes/adminId"), "the answer has no data.attributes.adminId");
+        assert_eq!(without("/data/attributes"), "the answer has no data.attributes.adminId");
         assert_eq!(read(b"<html>").err().unwrap(), "the answer is not JSON");
     }
 
@@ -195,10 +177,7 @@ mod tests {
         let provider = read(provider().to_string().as_bytes()).unwrap();
         let error = |key: &str| provider.account(&SecretString::from(key)).unwrap_err();
         assert_eq!(error("short").reason, Reason::ConfigError);
-        assert_eq!(
-            error("short").message,
-            "the encrypt key has 5 bytes; AES takes 16, 24 or 32"
-        );
+        assert_eq!(error("short").message, "the encrypt key has 5 bytes; AES takes 16, 24 or 32");
         assert_eq!(error("anotherEncrypt25").reason, Reason::ContrabassError);
     }
 

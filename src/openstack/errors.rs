@@ -8,7 +8,7 @@ pub(super) fn of(reason: Reason, error: UpstreamError) -> CloudError {
     CloudError {
         reason,
         message: error.to_string(),
-        request_id: error.request_id,
+        request_id: error.request_id.map(String::from),
         retry_after: error.retry_after,
     }
 }

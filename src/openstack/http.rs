@@ -16,17 +16,13 @@ impl Http {
         call: &Call,
         request: Request,
     ) -> Result<Answer, UpstreamError> {
-        let permit = self
-            .limiter
-            .acquire(turn)
-            .await
-            .map_err(|resting| UpstreamError {
-                service: call.service,
-                operation: call.operation,
-                kind: resting.kind,
-                request_id: None,
-                retry_after: Some(resting.remaining),
-            })?;
+        let permit = self.limiter.acquire(turn).await.map_err(|resting| UpstreamError {
+            service: call.service,
+            operation: call.operation,
+            kind: resting.kind,
+            request_id: None,
+            retry_after: Some(resting.remaining),
+        })?;
         let outcome = self.upstream.send(call, request).await;
         drop(permit);
         if let Err(error) = &outcome

@@ -88,10 +88,7 @@ pub(super) async fn log_in(
         Err(error) => return Err(refusal(error, account)),
     };
     let invalid = |problem: String| {
-        LoginError::Failed(errors::of(
-            Reason::KeystoneError,
-            errors::invalid(SERVICE, OPERATION, problem),
-        ))
+        LoginError::Failed(errors::of(Reason::KeystoneError, errors::invalid(SERVICE, OPERATION, problem)))
     };
     let mut header = answer
         .headers
@@ -129,9 +126,7 @@ fn request(account: &Account, project: &ProjectId) -> Request {
         "scope": {"project": {"id": project.as_str()}},
     }});
     let mut request = Request::new(Method::POST, url_parts::join(&account.keystone, "v3/auth/tokens"));
-    request
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     *request.body_mut() = Some(body.to_string().into());
     request
 }
@@ -145,11 +140,7 @@ fn refusal(error: crate::upstream::UpstreamError, account: &Account) -> LoginErr
             "user, password, domain or project is wrong, or the user has no role in the project",
         )),
         // Keystone itself answers in JSON; this is whatever else lives at the URL.
-        ErrorKind::Status {
-            code: 404,
-            body: Body::Html | Body::Empty | Body::Other,
-            ..
-        } => {
+        ErrorKind::Status { code: 404, body: Body::Html | Body::Empty | Body::Other, .. } => {
             let hint = format!("there is no Keystone v3 at {}", without_user(&account.keystone));
             LoginError::Failed(errors::with_hint(reason, error, &hint))
         }
@@ -181,12 +172,7 @@ impl Granted {
             Some(id) => return Err(format!("the token is for project {id}, not for {project}")),
             None => return Err(format!("the token is not scoped to project {project}")),
         }
-        let moment = |key: &str| {
-            token
-                .get(key)
-                .and_then(Value::as_str)
-                .and_then(|text| text.parse().ok())
-        };
+        let moment = |key: &str| token.get(key).and_then(Value::as_str).and_then(|text| text.parse().ok());
         let expires_at: Timestamp = moment("expires_at").ok_or("the answer has no expires_at")?;
         // The difference of Keystone's own times: its clock need not be ours.
         let issued_at = moment("issued_at").unwrap_or_else(Timestamp::now);
@@ -194,11 +180,7 @@ impl Granted {
         if life.is_zero() {
             return Err("the token has expired already".to_owned());
         }
-        Ok(Self {
-            catalog: token.get("catalog").map(Catalog::of_json).unwrap_or_default(),
-            expires_at,
-            life,
-        })
+        Ok(Self { catalog: token.get("catalog").map(Catalog::of_json).unwrap_or_default(), expires_at, life })
     }
 }
 
@@ -234,10 +216,7 @@ mod tests {
 
     #[test]
     fn a_token_for_another_project_or_none_is_refused() {
-        assert_eq!(
-            read(OK, "p2").err().unwrap(),
-            format!("the token is for project {PROJECT}, not for p2")
-        );
+        assert_eq!(read(OK, "p2").err().unwrap(), format!("the token is for project {PROJECT}, not for p2"));
         assert_eq!(
             read(UNSCOPED, PROJECT).err().unwrap(),
             format!("the token is not scoped to project {PROJECT}")
@@ -247,16 +226,9 @@ mod tests {
 
     #[test]
     fn a_useless_answer_is_told() {
-        let read = |body: &str| {
-            Granted::read(body.as_bytes(), &ProjectId::from("p"))
-                .err()
-                .unwrap()
-        };
+        let read = |body: &str| Granted::read(body.as_bytes(), &ProjectId::from("p")).err().unwrap();
         assert_eq!(read("<html>"), "the answer is not JSON");
         assert_eq!(read("{}"), "the answer has no token");
-        assert_eq!(
-            read(r#"{"token":{"project":{"id":"p"}}}"#),
-            "the answer has no expires_at"
-        );
+        assert_eq!(read(r#"{"token":{"project":{"id":"p"}}}"#), "the answer has no expires_at");
     }
 }

@@ -66,11 +66,7 @@ impl Names {
                 entry.used = now;
                 entry.server.clone()
             }
-            None => Server::Unknown(
-                failure
-                    .clone()
-                    .unwrap_or_else(|| "nova: no answer for it".to_owned()),
-            ),
+            None => Server::Unknown(failure.clone().unwrap_or_else(|| "nova: no answer for it".to_owned())),
         };
         vms.iter().map(|vm| (vm.clone(), answer(vm))).collect()
     }
@@ -83,11 +79,9 @@ impl Names {
         let known = self.lock();
         let is_stale = |vm: &&VmId| match known.get(*vm) {
             None => true,
-            Some(Known {
-                server: Server::NotFound,
-                read,
-                ..
-            }) => !freshness.is_fresh(*read) || read.elapsed() >= KEEP_NOT_FOUND,
+            Some(Known { server: Server::NotFound, read, .. }) => {
+                !freshness.is_fresh(*read) || read.elapsed() >= KEEP_NOT_FOUND
+            }
             Some(Known { read, .. }) => !freshness.is_fresh(*read),
         };
         vms.iter().filter(is_stale).cloned().collect()
@@ -95,11 +89,7 @@ impl Names {
 
     fn has_names_of(&self, vms: &[VmId]) -> bool {
         let known = self.lock();
-        let is_named = |vm: &VmId| {
-            known
-                .get(vm)
-                .is_some_and(|entry| entry.server != Server::NotFound)
-        };
+        let is_named = |vm: &VmId| known.get(vm).is_some_and(|entry| entry.server != Server::NotFound);
         vms.iter().all(is_named)
     }
 
@@ -132,14 +122,7 @@ impl Names {
         let mut known = self.lock();
         for (vm, server) in looked.servers {
             let used = known.get(&vm).map_or(now, |entry| entry.used);
-            known.insert(
-                vm,
-                Known {
-                    server,
-                    read: now,
-                    used,
-                },
-            );
+            known.insert(vm, Known { server, read: now, used });
         }
         known.retain(|_, entry| entry.used.elapsed() < FORGET_AFTER);
     }

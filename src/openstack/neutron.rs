@@ -31,12 +31,7 @@ pub(super) async fn list_ports(
     request_bytes: usize,
     learned: &Learned,
 ) -> Result<BTreeMap<VmId, Vec<ListedPort>>, CloudError> {
-    let vms: Vec<VmId> = vms
-        .iter()
-        .collect::<std::collections::BTreeSet<_>>()
-        .into_iter()
-        .cloned()
-        .collect();
+    let vms: Vec<VmId> = vms.iter().collect::<std::collections::BTreeSet<_>>().into_iter().cloned().collect();
     let (_, token) = api.session().await?;
     let room = chunks::room(root, token.header.len(), request_bytes);
     let parts = chunks::split(&vms, room, learned.most(root).unwrap_or(usize::MAX));
@@ -109,6 +104,8 @@ async fn whole(api: &Api<'_>, root: &Url, vms: &[VmId]) -> Result<Vec<(VmId, Lis
                 Err(PageError::Failed(error)) if is_too_long(&error) => {
                     return Err(PartError::TooLong(error));
                 }
+                // Where the filter is lost and every port happens to be asked for, only the pages tell.
+                Err(PageError::Circle(error)) => return Err(PartError::TooLong(error)),
                 Err(PageError::MarkerGone(error) | PageError::Failed(error)) => {
                     return Err(PartError::Failed(error));
                 }
@@ -123,10 +120,7 @@ fn is_too_long(error: &ApiError) -> bool {
         error.kind(),
         Some(
             ErrorKind::ConnectionLost { answer_began: false }
-                | ErrorKind::Status {
-                    code: 400 | 413 | 414 | 431,
-                    ..
-                }
+                | ErrorKind::Status { code: 400 | 413 | 414 | 431, .. }
         )
     )
 }
@@ -142,12 +136,8 @@ impl Found {
     fn add(&mut self, page: impl Iterator<Item = Listed>, asked: &HashSet<&VmId>) -> Result<(), PartError> {
         let page: Vec<Listed> = page.collect();
         let invalid = |problem: String| ApiError::from(errors::invalid("neutron", OPERATION, problem));
-        let is_foreign = |listed: &Listed| {
-            listed
-                .device
-                .as_ref()
-                .is_some_and(|device| !asked.contains(device))
-        };
+        let is_foreign =
+            |listed: &Listed| listed.device.as_ref().is_some_and(|device| !asked.contains(device));
         if page.iter().any(is_foreign) {
             return Err(PartError::TooLong(invalid(
                 "the answer has ports of other devices: the filter was lost on the way".to_owned(),

@@ -40,11 +40,11 @@ pub(super) struct Looked {
 pub(super) async fn look_up(api: &Api<'_>, root: &Url, vms: Vec<VmId>, pages: usize) -> Looked {
     let mut wanted: BTreeSet<VmId> = vms.into_iter().collect();
     let mut looked = Looked::default();
-    if wanted.len() > pages.max(1) {
-        if let Err(error) = list(api, root, &mut wanted, &mut looked).await {
-            looked.failure = Some(text(error));
-            return looked;
-        }
+    if wanted.len() > pages.max(1)
+        && let Err(error) = list(api, root, &mut wanted, &mut looked).await
+    {
+        looked.failure = Some(text(error));
+        return looked;
     }
     one_by_one(api, root, wanted, &mut looked).await;
     looked
@@ -71,7 +71,9 @@ async fn list(
                 Ok(Some(page)) => page,
                 Ok(None) => break 'start,
                 Err(PageError::MarkerGone(_)) if start < STARTS => continue 'start,
-                Err(PageError::MarkerGone(error) | PageError::Failed(error)) => return Err(error),
+                Err(PageError::MarkerGone(error) | PageError::Circle(error) | PageError::Failed(error)) => {
+                    return Err(error);
+                }
             };
             count += 1;
             for (vm, server) in page.iter().filter_map(read) {
@@ -137,7 +139,10 @@ async fn by_id(api: &Api<'_>, root: &Url, vm: &VmId) -> One {
             Some(ErrorKind::Status { code: 404, body, .. }) if *body != Body::Html => {
                 One::Server(Server::NotFound)
             }
-            Some(ErrorKind::Status { code, .. }) if !matches!(code, 401 | 429 | 502..=504) => {
+            // Nova itself has trouble with this one.
+            Some(ErrorKind::Status { code, body: Body::Json, .. })
+                if !matches!(code, 401 | 403 | 429 | 502..=504) =>
+            {
                 One::Failed(error)
             }
             _ => One::GaveUp(error),
@@ -153,11 +158,7 @@ fn read(json: &Value) -> Option<(VmId, Server)> {
         .flatten()
         .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
     let server = Server::Found {
-        name: json
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
+        name: json.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
         metadata: metadata.collect(),
     };
     Some((VmId::new(id), server))
@@ -174,9 +175,7 @@ mod tests {
         let body: Value = serde_json::from_str(&format!("{{{}", body.trim())).unwrap();
         let (vm, server) = read(&body["server"]).unwrap();
         assert_eq!(vm.as_str(), "0f2a5ddd-331d-4fa1-b5ad-0bb01e8c97b1");
-        let Server::Found { name, metadata } = server else {
-            panic!("{server:?}")
-        };
+        let Server::Found { name, metadata } = server else { panic!("{server:?}") };
         assert_eq!((name.as_str(), metadata.len()), ("vm-1", 0));
     }
 
@@ -186,12 +185,6 @@ mod tests {
         let (vm, server) = read(&json).unwrap();
         assert_eq!(vm.as_str(), "a");
         let metadata = BTreeMap::from([("node".to_owned(), "n1".to_owned())]);
-        assert_eq!(
-            server,
-            Server::Found {
-                name: String::new(),
-                metadata
-            }
-        );
+        assert_eq!(server, Server::Found { name: String::new(), metadata });
     }
 }

@@ -32,6 +32,9 @@ pub(super) struct Pages<'a> {
 pub(super) enum PageError {
     /// The item after which the page begins is gone: start over.
     MarkerGone(ApiError),
+    /// The links lead back to a page that was read: a fault, or a query string that was lost on the way
+    /// with its marker.
+    Circle(ApiError),
     /// Anything else.
     Failed(ApiError),
 }
@@ -44,15 +47,7 @@ impl<'a> Pages<'a> {
         key: &'static str,
         first: Url,
     ) -> Self {
-        Self {
-            api,
-            service,
-            operation,
-            key,
-            next: Some(first.clone()),
-            first,
-            seen: HashSet::new(),
-        }
+        Self { api, service, operation, key, next: Some(first.clone()), first, seen: HashSet::new() }
     }
 
     /// The next page's items, or `None` after the last page.
@@ -65,7 +60,10 @@ impl<'a> Pages<'a> {
         };
         let is_first = self.seen.is_empty();
         if !self.seen.insert(url.query().unwrap_or_default().to_owned()) || self.seen.len() > MOST_PAGES {
-            return Err(invalid("the page links go round in a circle"));
+            let problem = "the page links go round in a circle";
+            return Err(PageError::Circle(
+                errors::invalid(self.service.name(), self.operation, problem).into(),
+            ));
         }
         let answer = match self.api.get(self.service, self.operation, url).await {
             Ok(answer) => answer,
@@ -90,9 +88,7 @@ impl<'a> Pages<'a> {
 fn is_marker_gone(error: &ApiError) -> bool {
     match error.kind() {
         Some(ErrorKind::Status { code: 404, .. }) => true,
-        Some(ErrorKind::Status {
-            code: 400, message, ..
-        }) => message.to_ascii_lowercase().contains("marker"),
+        Some(ErrorKind::Status { code: 400, message, .. }) => message.to_ascii_lowercase().contains("marker"),
         _ => false,
     }
 }
@@ -131,9 +127,7 @@ mod tests {
 
     #[test]
     fn every_form_of_link_leads_to_our_own_endpoint() {
-        let first: Url = "https://n:9696/v2.0/ports?fields=id&device_id=a&limit=2"
-            .parse()
-            .unwrap();
+        let first: Url = "https://n:9696/v2.0/ports?fields=id&device_id=a&limit=2".parse().unwrap();
         for link in [
             "http://10.0.0.1:9696/v2.0/ports?fields=id&device_id=a&limit=2&marker=m%2F1",
             "//other/v2.0/ports?marker=m%2F1",
@@ -158,10 +152,7 @@ mod tests {
     fn only_the_next_link_counts() {
         let links = serde_json::json!([{"rel": "previous", "href": "?marker=a"}, {"rel": "next", "href": "?marker=b"}]);
         assert_eq!(next_link(Some(&links)).as_deref(), Some("?marker=b"));
-        assert_eq!(
-            next_link(Some(&serde_json::json!([{"rel": "previous", "href": "x"}]))),
-            None
-        );
+        assert_eq!(next_link(Some(&serde_json::json!([{"rel": "previous", "href": "x"}]))), None);
         assert_eq!(next_link(Some(&Value::Null)), None);
         assert_eq!(next_link(None), None);
     }

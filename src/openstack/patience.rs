@@ -70,15 +70,9 @@ mod tests {
     fn a_refused_token_is_replaced_at_once_and_a_fresh_one_is_not() {
         let patience = Patience::default();
         assert!(patience.judge(Service::Neutron, 1, NOW));
-        assert!(
-            patience.judge(Service::Neutron, 1, NOW),
-            "a second request with the same token"
-        );
+        assert!(patience.judge(Service::Neutron, 1, NOW), "a second request with the same token");
         assert!(!patience.judge(Service::Neutron, 2, NOW));
-        assert!(
-            patience.judge(Service::Nova, 2, NOW),
-            "another service judges for itself"
-        );
+        assert!(patience.judge(Service::Nova, 2, NOW), "another service judges for itself");
     }
 
     #[test]

@@ -30,15 +30,8 @@ pub(super) struct Listed {
 /// Reads a port: unknown fields and nulls do not matter, a needed field that cannot be read does.
 pub(super) fn read(json: &Value) -> Listed {
     let id = text(json, "id").unwrap_or_default().to_owned();
-    let port = port(json, &id).map_err(|problem| UnreadablePort {
-        id: PortId::from(id.as_str()),
-        problem,
-    });
-    Listed {
-        id,
-        device: text(json, "device_id").map(VmId::new),
-        port,
-    }
+    let port = port(json, &id).map_err(|problem| UnreadablePort { id: PortId::from(id.as_str()), problem });
+    Listed { id, device: text(json, "device_id").map(VmId::new), port }
 }
 
 fn text<'a>(json: &'a Value, key: &str) -> Option<&'a str> {
@@ -61,13 +54,9 @@ fn port(json: &Value, id: &str) -> Result<Port, String> {
     let project = text(json, "project_id").or_else(|| text(json, "tenant_id"));
     Ok(Port {
         id: PortId::from(id),
-        mac: mac
-            .parse()
-            .map_err(|_| format!("its mac_address {mac:.40?} cannot be read"))?,
+        mac: mac.parse().map_err(|_| format!("its mac_address {mac:.40?} cannot be read"))?,
         network: NetworkId::from(needed(json, "network_id")?),
-        status: text(json, "status")
-            .filter(|status| !status.is_empty())
-            .map(str::to_ascii_uppercase),
+        status: text(json, "status").filter(|status| !status.is_empty()).map(str::to_ascii_uppercase),
         owner: text(json, "device_owner").unwrap_or_default().to_owned(),
         project: project.filter(|project| !project.is_empty()).map(ProjectId::from),
         created_at: text(json, "created_at").map(str::to_owned),
@@ -135,18 +124,12 @@ mod tests {
     #[test]
     fn what_is_needed_and_cannot_be_read_is_named() {
         let problem = |key, value| with(key, value).port.unwrap_err().problem;
-        assert_eq!(
-            problem("mac_address", json!("zz")),
-            r#"its mac_address "zz" cannot be read"#
-        );
+        assert_eq!(problem("mac_address", json!("zz")), r#"its mac_address "zz" cannot be read"#);
         assert_eq!(problem("mac_address", Value::Null), "it has no mac_address");
         assert_eq!(problem("network_id", json!(7)), "its network_id cannot be read");
         assert_eq!(problem("fixed_ips", json!("x")), "its fixed_ips cannot be read");
         assert_eq!(
-            problem(
-                "fixed_ips",
-                json!([{"subnet_id": "s", "ip_address": "10.0.0.999"}])
-            ),
+            problem("fixed_ips", json!([{"subnet_id": "s", "ip_address": "10.0.0.999"}])),
             "one of its fixed_ips cannot be read"
         );
         assert_eq!(problem("id", Value::Null), "it has no id");

@@ -35,14 +35,10 @@ async fn value(
         Err(error) => return Err(Missing::Unreadable(error.to_string())),
     };
     let Some(value) = data.get(key) else {
-        return Err(Missing::Absent(format!(
-            "Secret {namespace}/{name} has no key {key}"
-        )));
+        return Err(Missing::Absent(format!("Secret {namespace}/{name} has no key {key}")));
     };
     match value.expose_secret().trim() {
-        "" => Err(Missing::Absent(format!(
-            "Secret {namespace}/{name}: key {key} is empty"
-        ))),
+        "" => Err(Missing::Absent(format!("Secret {namespace}/{name}: key {key} is empty"))),
         text => Ok(SecretString::from(text)),
     }
 }
@@ -60,10 +56,7 @@ pub(super) async fn encrypt_key(
 ) -> Result<SecretString, CloudError> {
     if let Some(SecretKeyRef { name, key }) = &key.secret {
         return value(source, namespace, name, key).await.map_err(|missing| {
-            config_error(format!(
-                "secrets.contrabassEncryptKeySecretRef: {}",
-                missing.into_text()
-            ))
+            config_error(format!("secrets.contrabassEncryptKeySecretRef: {}", missing.into_text()))
         });
     }
     let (name, data_key) = DEFAULT_KEY_SECRET;
@@ -97,10 +90,7 @@ pub(super) async fn ca_bundle(
     };
     match value(source, namespace, name, key).await {
         Ok(pem) => Ok(Some(pem)),
-        Err(missing) => Err(config_error(format!(
-            "settings.caBundleSecretRef: {}",
-            missing.into_text()
-        ))),
+        Err(missing) => Err(config_error(format!("settings.caBundleSecretRef: {}", missing.into_text()))),
     }
 }
 
@@ -140,10 +130,7 @@ mod tests {
     ) -> Result<String, String> {
         let source = Fixed(secrets.map(|secrets| secrets.iter().copied().collect()));
         let wanted = EncryptKeySource {
-            secret: named.map(|(name, key)| SecretKeyRef {
-                name: name.to_owned(),
-                key: key.to_owned(),
-            }),
+            secret: named.map(|(name, key)| SecretKeyRef { name: name.to_owned(), key: key.to_owned() }),
             inline: inline.map(SecretString::from),
         };
         match encrypt_key(&source, "ns", &wanted).await {
@@ -158,10 +145,7 @@ mod tests {
     #[tokio::test]
     async fn the_named_secret_wins_and_is_trimmed() {
         let secrets = [DEFAULT, ("own", ("k", " mine \n"))];
-        assert_eq!(
-            key(Some(&secrets), Some(("own", "k")), Some("inline")).await,
-            Ok("mine".to_owned())
-        );
+        assert_eq!(key(Some(&secrets), Some(("own", "k")), Some("inline")).await, Ok("mine".to_owned()));
     }
 
     #[tokio::test]
@@ -181,14 +165,8 @@ mod tests {
 
     #[tokio::test]
     async fn then_the_default_secret_then_the_field() {
-        assert_eq!(
-            key(Some(&[DEFAULT]), None, Some("inline")).await,
-            Ok("default".to_owned())
-        );
-        assert_eq!(
-            key(Some(&[]), None, Some(" inline ")).await,
-            Ok("inline".to_owned())
-        );
+        assert_eq!(key(Some(&[DEFAULT]), None, Some("inline")).await, Ok("default".to_owned()));
+        assert_eq!(key(Some(&[]), None, Some(" inline ")).await, Ok("inline".to_owned()));
         assert_eq!(key(None, None, Some("inline")).await, Ok("inline".to_owned()));
     }
 

@@ -15,7 +15,7 @@ use multinic_actors::domain::reason::Reason;
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
-use super::budget::{Budgets, Try};
+use super::budget::{Budgets, Exhausted, Try};
 use super::cache::Caches;
 use super::contrabass::{Contrabass, Lookup};
 use super::fingerprint::Fingerprint;
@@ -162,15 +162,9 @@ impl Sessions {
             return Ok((session, token));
         }
         let resolve = Box::pin(self.resolve(config, binding, need));
-        let session = binding
-            .resolving
-            .run(|session, _| session.meets(need), resolve)
-            .await?;
+        let session = binding.resolving.run(|session, _| session.meets(need), resolve).await?;
         let token = session.token().ok_or_else(|| {
-            CloudError::new(
-                Reason::KeystoneError,
-                "keystone: log in: the session has no token",
-            )
+            CloudError::new(Reason::KeystoneError, "keystone: log in: the session has no token")
         })?;
         Ok((session, token))
     }
@@ -184,15 +178,11 @@ impl Sessions {
         service: Service,
     ) -> Result<Option<(Arc<Session>, Arc<Token>)>, CloudError> {
         let (session, token) = refused;
-        let is_current = session
-            .token()
-            .is_some_and(|current| current.serial == token.serial);
+        let is_current = session.token().is_some_and(|current| current.serial == token.serial);
         if is_current && !session.patience.may_renew(service, token) {
             return Ok(None);
         }
-        self.ready(config, binding, Need::Other(token.serial))
-            .await
-            .map(Some)
+        self.ready(config, binding, Need::Other(token.serial)).await.map(Some)
     }
 
     /// Reads the Secrets, asks for the provider and logs in.
@@ -208,10 +198,7 @@ impl Sessions {
         let tls = tls(config.cloud.insecure_tls, bundle.as_deref())?;
         let session = self.session(account, &config.cloud.project, tls, bundle.as_deref());
         *lock(&binding.session) = Some(Arc::clone(&session));
-        session
-            .login
-            .run(|token, _| need.is_met_by(token), self.log_in(config, &session))
-            .await?;
+        session.login.run(|token, _| need.is_met_by(token), self.log_in(config, &session)).await?;
         Ok(session)
     }
 
@@ -227,25 +214,13 @@ impl Sessions {
         bundle: Option<&str>,
         is_first: bool,
     ) -> Result<Account, CloudError> {
-        let CredentialSource::Contrabass {
-            endpoint,
-            provider_id,
-            key,
-            timeout,
-            insecure_tls,
-        } = &config.cloud.source;
+        let CredentialSource::Contrabass { endpoint, provider_id, key, timeout, insecure_tls } =
+            &config.cloud.source;
         let key = secrets::encrypt_key(&*self.secrets, &config.id.name.namespace, key).await?;
-        let lookup = Lookup {
-            endpoint,
-            provider: provider_id,
-            timeout: *timeout,
-            tls: tls(*insecure_tls, bundle)?,
-        };
+        let lookup =
+            Lookup { endpoint, provider: provider_id, timeout: *timeout, tls: tls(*insecure_tls, bundle)? };
         let keep = if is_first { self.keep } else { Duration::ZERO };
-        let provider = self
-            .contrabass
-            .provider(&self.http.upstream, &lookup, keep)
-            .await?;
+        let provider = self.contrabass.provider(&self.http.upstream, &lookup, keep).await?;
         provider.account(&key)
     }
 
@@ -281,15 +256,10 @@ impl Sessions {
 
     async fn log_in(&self, config: &Config, session: &Session) -> Result<Arc<Token>, CloudError> {
         let (account, password, project) = session.fingerprints;
-        let attempt = Try {
-            account,
-            password,
-            project,
-            is_renewal: session.token().is_some(),
-        };
-        let attempt = self.budgets.admit(attempt).await.map_err(|exhausted| CloudError {
-            retry_after: Some(exhausted.wait),
-            ..CloudError::new(
+        let attempt = Try { account, password, project, is_renewal: session.token().is_some() };
+        // No `Retry-After`: the polls go on, for they are what notices that the credentials have changed.
+        let attempt = self.budgets.admit(attempt).await.map_err(|Exhausted| {
+            CloudError::new(
                 Reason::KeystoneError,
                 format!(
                     "keystone: log in: 401 Unauthorized too often for user {:?}: no further attempt for a while \
@@ -357,22 +327,13 @@ fn tls(insecure: bool, bundle: Option<&str>) -> Result<Tls, CloudError> {
 
 /// Everything that decides which session a config gets, save what the Secrets and Contrabass say.
 fn source_fingerprint(config: &Config) -> Fingerprint {
-    let CredentialSource::Contrabass {
-        endpoint,
-        provider_id,
-        key,
-        timeout: _,
-        insecure_tls,
-    } = &config.cloud.source;
+    let CredentialSource::Contrabass { endpoint, provider_id, key, timeout: _, insecure_tls } =
+        &config.cloud.source;
     let reference = |reference: Option<&multinic_actors::domain::config::SecretKeyRef>| {
-        reference.map_or([String::new(), String::new()], |r| {
-            [r.name.clone(), r.key.clone()]
-        })
+        reference.map_or([String::new(), String::new()], |r| [r.name.clone(), r.key.clone()])
     };
-    let ([key_name, key_key], [ca_name, ca_key]) = (
-        reference(key.secret.as_ref()),
-        reference(config.cloud.ca_bundle.as_ref()),
-    );
+    let ([key_name, key_key], [ca_name, ca_key]) =
+        (reference(key.secret.as_ref()), reference(config.cloud.ca_bundle.as_ref()));
     Fingerprint::of(&[
         &config.id.name.namespace,
         endpoint,

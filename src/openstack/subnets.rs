@@ -62,11 +62,7 @@ pub(super) async fn targets(
         SubnetSelector::Ids(ids) => ids.iter().map(|id| SubnetKey::Id(id.to_string())).collect(),
         SubnetSelector::Name(name) => vec![SubnetKey::Name(name.clone())],
     };
-    let targets = join_all(
-        keys.into_iter()
-            .map(|key| target(api, root, caches, freshness, key)),
-    )
-    .await;
+    let targets = join_all(keys.into_iter().map(|key| target(api, root, caches, freshness, key))).await;
     let mut seen = HashSet::new();
     let mut distinct = Vec::new();
     for target in targets {
@@ -85,9 +81,7 @@ async fn target(
     freshness: Freshness,
     key: SubnetKey,
 ) -> Result<TargetSubnet, CloudError> {
-    let flight = caches
-        .subnets
-        .get((root.to_string(), key.clone()), freshness.keep);
+    let flight = caches.subnets.get((root.to_string(), key.clone()), freshness.keep);
     let subnet = flight
         .run(|_, at| freshness.is_fresh(at), async {
             match &key {
@@ -96,18 +90,9 @@ async fn target(
             }
         })
         .await?;
-    let flight = caches
-        .mtus
-        .get((root.to_string(), subnet.network.clone()), freshness.keep);
-    let mtu = flight
-        .run(|_, at| freshness.is_fresh(at), mtu(api, root, &subnet.network))
-        .await?;
-    Ok(TargetSubnet {
-        id: subnet.id,
-        network: subnet.network,
-        cidr: subnet.cidr,
-        mtu,
-    })
+    let flight = caches.mtus.get((root.to_string(), subnet.network.clone()), freshness.keep);
+    let mtu = flight.run(|_, at| freshness.is_fresh(at), mtu(api, root, &subnet.network)).await?;
+    Ok(TargetSubnet { id: subnet.id, network: subnet.network, cidr: subnet.cidr, mtu })
 }
 
 async fn by_id(api: &Api<'_>, root: &Url, id: &str) -> Result<Subnet, CloudError> {
@@ -129,12 +114,9 @@ async fn by_id(api: &Api<'_>, root: &Url, id: &str) -> Result<Subnet, CloudError
 /// A 404 from Neutron about the thing asked for, not from a front end or about the path.
 fn is_not_found(error: &ApiError) -> bool {
     match error.kind() {
-        Some(ErrorKind::Status {
-            code: 404,
-            body,
-            error_type,
-            ..
-        }) => *body != Body::Html && error_type.as_deref() != Some("HTTPNotFound"),
+        Some(ErrorKind::Status { code: 404, body, error_type, .. }) => {
+            *body != Body::Html && error_type.as_deref() != Some("HTTPNotFound")
+        }
         _ => false,
     }
 }
@@ -150,17 +132,10 @@ async fn by_name(api: &Api<'_>, root: &Url, name: &str) -> Result<Subnet, CloudE
             [] => {}
             [one] => return read(one, FIND_SUBNET),
             many => {
-                let place = if project.is_some() {
-                    "in the project"
-                } else {
-                    "visible"
-                };
+                let place = if project.is_some() { "in the project" } else { "visible" };
                 return Err(CloudError::new(
                     Reason::SubnetNotUnique,
-                    format!(
-                        "neutron: {} subnets named {name:?} are {place}; name one by its id",
-                        many.len()
-                    ),
+                    format!("neutron: {} subnets named {name:?} are {place}; name one by its id", many.len()),
                 ));
             }
         }
@@ -189,7 +164,9 @@ async fn named(api: &Api<'_>, root: &Url, name: &str, project: Option<&str>) -> 
                     start += 1;
                     continue 'start;
                 }
-                Err(PageError::MarkerGone(error) | PageError::Failed(error)) => return Err(error),
+                Err(PageError::MarkerGone(error) | PageError::Circle(error) | PageError::Failed(error)) => {
+                    return Err(error);
+                }
             }
         }
         // A filter may get lost, and databases compare names without case.
@@ -202,16 +179,10 @@ async fn named(api: &Api<'_>, root: &Url, name: &str, project: Option<&str>) -> 
 
 fn read(json: &Value, operation: &'static str) -> Result<Subnet, CloudError> {
     let text = |key: &str| {
-        let text = json
-            .get(key)
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty());
+        let text = json.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
         text.ok_or_else(|| {
             let problem = format!("the subnet has no {key} that can be read");
-            errors::of(
-                Reason::NeutronSubnetError,
-                errors::invalid("neutron", operation, problem),
-            )
+            errors::of(Reason::NeutronSubnetError, errors::invalid("neutron", operation, problem))
         })
     };
     let cidr = text("cidr")?;
@@ -220,10 +191,7 @@ fn read(json: &Value, operation: &'static str) -> Result<Subnet, CloudError> {
         network: NetworkId::from(text("network_id")?),
         cidr: cidr.parse().map_err(|_| {
             let problem = format!("the subnet's cidr {cidr:?} cannot be read");
-            errors::of(
-                Reason::NeutronSubnetError,
-                errors::invalid("neutron", operation, problem),
-            )
+            errors::of(Reason::NeutronSubnetError, errors::invalid("neutron", operation, problem))
         })?,
     })
 }
@@ -236,12 +204,6 @@ async fn mtu(api: &Api<'_>, root: &Url, network: &NetworkId) -> Result<i64, Clou
     };
     let segment = url_parts::segment(network.as_str()).ok_or_else(missing)?;
     let url = url_parts::join(root, &format!("networks/{segment}"));
-    let answer = api
-        .get(Service::Neutron, GET_NETWORK, url)
-        .await
-        .map_err(|error| error.because(reason))?;
-    answer
-        .pointer("/network/mtu")
-        .and_then(Value::as_i64)
-        .ok_or_else(missing)
+    let answer = api.get(Service::Neutron, GET_NETWORK, url).await.map_err(|error| error.because(reason))?;
+    answer.pointer("/network/mtu").and_then(Value::as_i64).ok_or_else(missing)
 }

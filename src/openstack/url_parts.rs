@@ -3,11 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'~');
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// `text` as one path segment. None for what cannot be one: nothing, `.` and `..`.
 pub(super) fn segment(text: &str) -> Option<String> {
@@ -69,18 +65,11 @@ pub(super) fn neutron_root(text: &str) -> Option<Url> {
 /// Nova's root, with its version and (where it was given with one) project.
 pub(super) fn nova_root(text: &str, project: &str) -> Option<Url> {
     let mut text = text.to_owned();
-    for placeholder in [
-        "%(tenant_id)s",
-        "%(project_id)s",
-        "$(tenant_id)s",
-        "$(project_id)s",
-    ] {
+    for placeholder in ["%(tenant_id)s", "%(project_id)s", "$(tenant_id)s", "$(project_id)s"] {
         text = text.replace(placeholder, project);
     }
     let url = base(&text)?;
-    let has_version = url
-        .path_segments()
-        .is_some_and(|mut segments| segments.any(is_version));
+    let has_version = url.path_segments().is_some_and(|mut segments| segments.any(is_version));
     Some(if has_version { url } else { join(&url, "v2.1") })
 }
 
@@ -110,36 +99,19 @@ mod tests {
         }
         let path = keystone_base("https://c/identity/v3").unwrap();
         assert_eq!(path.as_str(), "https://c/identity");
-        assert_eq!(
-            join(&path, "v3/auth/tokens").as_str(),
-            "https://c/identity/v3/auth/tokens"
-        );
+        assert_eq!(join(&path, "v3/auth/tokens").as_str(), "https://c/identity/v3/auth/tokens");
         assert!(keystone_base("k:5000").is_none());
         assert!(keystone_base("").is_none());
     }
 
     #[test]
     fn neutron_is_found_with_and_without_version() {
-        for text in [
-            "http://n:9696",
-            "http://n:9696/",
-            "http://n:9696/v2.0",
-            "http://n:9696/v2.0/",
-        ] {
-            assert_eq!(
-                neutron_root(text).unwrap().as_str(),
-                "http://n:9696/v2.0",
-                "{text}"
-            );
+        for text in ["http://n:9696", "http://n:9696/", "http://n:9696/v2.0", "http://n:9696/v2.0/"] {
+            assert_eq!(neutron_root(text).unwrap().as_str(), "http://n:9696/v2.0", "{text}");
         }
+        assert_eq!(neutron_root("https://c/networking/v2.0").unwrap().as_str(), "https://c/networking/v2.0");
         assert_eq!(
-            neutron_root("https://c/networking/v2.0").unwrap().as_str(),
-            "https://c/networking/v2.0"
-        );
-        assert_eq!(
-            neutron_root("http://neutron.openstack.svc.cluster.local")
-                .unwrap()
-                .as_str(),
+            neutron_root("http://neutron.openstack.svc.cluster.local").unwrap().as_str(),
             "http://neutron.openstack.svc.cluster.local/v2.0"
         );
     }

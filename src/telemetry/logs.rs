@@ -16,7 +16,7 @@ pub enum LogFormat {
 }
 
 /// How to log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSettings {
     /// `None`: human on a terminal, JSON otherwise.
     pub format: Option<LogFormat>,

@@ -43,10 +43,7 @@ impl Tls {
         if let Some(pem) = ca_bundle {
             certificates(pem)?;
         }
-        Ok(Self {
-            insecure,
-            ca_bundle: ca_bundle.map(Arc::from),
-        })
+        Ok(Self { insecure, ca_bundle: ca_bundle.map(Arc::from) })
     }
 }
 
@@ -68,10 +65,7 @@ pub struct UpstreamSettings {
 
 impl Default for UpstreamSettings {
     fn default() -> Self {
-        Self {
-            ca_bundle: None,
-            keep_idle: Duration::from_secs(15 * 60),
-        }
+        Self { ca_bundle: None, keep_idle: Duration::from_secs(15 * 60) }
     }
 }
 
@@ -90,10 +84,7 @@ impl Upstream {
     /// When the operator-wide CA bundle has no certificate.
     pub fn new(settings: &UpstreamSettings) -> Result<Self, BadCaBundle> {
         Ok(Self {
-            ca_bundle: settings
-                .ca_bundle
-                .as_deref()
-                .map_or(Ok(Vec::new()), certificates)?,
+            ca_bundle: settings.ca_bundle.as_deref().map_or(Ok(Vec::new()), certificates)?,
             keep_idle: settings.keep_idle,
             clients: Mutex::default(),
         })
@@ -156,12 +147,8 @@ impl Upstream {
 
     fn build(&self, tls: &Tls) -> reqwest::Result<Client> {
         let own = tls.ca_bundle.as_deref().and_then(|pem| certificates(pem).ok());
-        let trusted: Vec<Certificate> = self
-            .ca_bundle
-            .iter()
-            .cloned()
-            .chain(own.into_iter().flatten())
-            .collect();
+        let trusted: Vec<Certificate> =
+            self.ca_bundle.iter().cloned().chain(own.into_iter().flatten()).collect();
         let builder = || {
             Client::builder()
                 .tls_backend_rustls()
@@ -237,11 +224,7 @@ async fn exchange(
             Read::Whole(body) => body,
             Read::Cut(_) => return Err(ErrorKind::TooLarge(MAX_BODY)),
         };
-        return Ok(Answer {
-            status,
-            headers,
-            body,
-        });
+        return Ok(Answer { status, headers, body });
     }
     // The status alone is an answer: a body that does not come does not change it.
     let body = match bounded(response, MAX_ERROR_BODY).await {

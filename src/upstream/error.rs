@@ -22,7 +22,7 @@ pub struct UpstreamError {
     /// What happened.
     pub kind: ErrorKind,
     /// OpenStack's request id; for logs and REST.
-    pub request_id: Option<String>,
+    pub request_id: Option<Box<str>>,
     /// What the service asked us to wait.
     pub retry_after: Option<Duration>,
 }
@@ -115,16 +115,10 @@ impl Body {
 }
 
 fn status_text(code: u16, message: &str) -> String {
-    let reason = StatusCode::from_u16(code)
-        .ok()
-        .and_then(|status| status.canonical_reason());
+    let reason = StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason());
     let status = reason.map_or_else(|| code.to_string(), |reason| format!("{code} {reason}"));
     let says_more = !message.is_empty() && reason != Some(message) && message != status;
-    if says_more {
-        format!("{status} {message:?}")
-    } else {
-        status
-    }
+    if says_more { format!("{status} {message:?}") } else { status }
 }
 
 impl ErrorKind {
@@ -163,16 +157,10 @@ impl ErrorKind {
     /// Reads what the HTTP client reports. `answer_began`: status and headers had come.
     pub(super) fn of_client(error: &reqwest::Error, to: &str, timeout: Duration, answer_began: bool) -> Self {
         if let Some(problem) = tls_problem(error) {
-            return Self::Tls {
-                to: to.to_owned(),
-                problem,
-            };
+            return Self::Tls { to: to.to_owned(), problem };
         }
         if error.is_connect() {
-            return Self::Connect {
-                to: to.to_owned(),
-                problem: connect_problem(error),
-            };
+            return Self::Connect { to: to.to_owned(), problem: connect_problem(error) };
         }
         if error.is_timeout() {
             return Self::Timeout(timeout);
@@ -196,7 +184,7 @@ impl UpstreamError {
         self.request_id = ["x-openstack-request-id", "x-compute-request-id", "x-request-id"]
             .iter()
             .find_map(|name| headers.get(*name)?.to_str().ok())
-            .map(str::to_owned);
+            .map(Box::from);
         self.retry_after = retry_after::parse(headers, now);
         self
     }
@@ -204,13 +192,12 @@ impl UpstreamError {
 
 /// The chain of causes. An `io::Error` hides what it wraps from `source()`, so it is opened here.
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(
-        Some(error),
-        |error: &&'a (dyn StdError + 'static)| match io_cause(*error).and_then(io::Error::get_ref) {
+    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
+        match io_cause(*error).and_then(io::Error::get_ref) {
             Some(wrapped) => Some(wrapped as &(dyn StdError + 'static)),
             None => (**error).source(),
-        },
-    )
+        }
+    })
 }
 
 fn io_cause<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a io::Error> {
@@ -309,10 +296,7 @@ mod tests {
 
     #[test]
     fn a_message_that_repeats_the_status_is_left_out() {
-        assert_eq!(
-            of(404, r#"{"title": "Not Found"}"#),
-            "neutron: list ports: 404 Not Found"
-        );
+        assert_eq!(of(404, r#"{"title": "Not Found"}"#), "neutron: list ports: 404 Not Found");
         assert_eq!(
             of(414, "<html><title>414 URI Too Long</title></html>"),
             "neutron: list ports: 414 URI Too Long"

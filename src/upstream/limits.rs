@@ -34,11 +34,7 @@ pub struct CloudLimits {
 
 impl Default for CloudLimits {
     fn default() -> Self {
-        Self {
-            max_in_flight: 4,
-            rate: 10.0,
-            burst: 20,
-        }
+        Self { max_in_flight: 4, rate: 10.0, burst: 20 }
     }
 }
 
@@ -81,10 +77,7 @@ impl Limiter {
             rate: limits.rate.max(LOWEST_RATE),
             burst: limits.burst.max(1),
         };
-        Self {
-            limits,
-            clouds: Mutex::default(),
-        }
+        Self { limits, clouds: Mutex::default() }
     }
 
     /// Waits for the turn. The request may run as long as the permit lives.
@@ -102,10 +95,7 @@ impl Limiter {
         cloud.lock().note_wait(turn, started.elapsed());
         // The sender lives in the cloud's queue, and we hold the cloud: it is always used.
         outcome.unwrap_or_else(|_| {
-            Err(Resting {
-                kind: ErrorKind::Paused { code: 503 },
-                remaining: Duration::ZERO,
-            })
+            Err(Resting { kind: ErrorKind::Paused { code: 503 }, remaining: Duration::ZERO })
         })
     }
 
@@ -240,10 +230,7 @@ impl Cloud {
         let (answer, queued) = oneshot::channel();
         let mut state = self.lock();
         let now = Instant::now();
-        let rest = state
-            .pauses
-            .get(turn.service)
-            .map(|pause| (pause.code, pause.until - now));
+        let rest = state.pauses.get(turn.service).map(|pause| (pause.code, pause.until - now));
         if let Some((code, remaining)) = rest.filter(|(_, remaining)| *remaining > LONGEST_QUIET_WAIT) {
             let kind = ErrorKind::Paused { code };
             let _ = answer.send(Err(Resting { kind, remaining }));
@@ -345,11 +332,7 @@ mod tests {
     }
 
     fn limiter(max_in_flight: usize, rate: f64, burst: u32) -> Arc<Limiter> {
-        Arc::new(Limiter::new(CloudLimits {
-            max_in_flight,
-            rate,
-            burst,
-        }))
+        Arc::new(Limiter::new(CloudLimits { max_in_flight, rate, burst }))
     }
 
     /// Starts a task that waits for `turn`, then writes `name` to the log and gives the permit back.
@@ -437,10 +420,7 @@ mod tests {
         };
         tokio::task::yield_now().await;
         limiter.pause(&routine("x"), 503, Duration::from_secs(60));
-        assert_eq!(
-            waiting.await.unwrap().unwrap_err().kind,
-            ErrorKind::Paused { code: 503 }
-        );
+        assert_eq!(waiting.await.unwrap().unwrap_err().kind, ErrorKind::Paused { code: 503 });
         let refused = limiter.acquire(&routine("x")).await.unwrap_err();
         assert_eq!(refused.remaining, Duration::from_secs(60));
         tokio::time::sleep(Duration::from_secs(61)).await;

@@ -30,18 +30,11 @@ fn of_json(json: &Value) -> Option<String> {
 }
 
 fn words(object: &Map<String, Value>) -> Option<String> {
-    [
-        "message",
-        "detail",
-        "description",
-        "faultstring",
-        "error",
-        "title",
-    ]
-    .iter()
-    .filter_map(|key| object.get(*key)?.as_str())
-    .find(|text| !text.trim().is_empty())
-    .map(str::to_owned)
+    ["message", "detail", "description", "faultstring", "error", "title"]
+        .iter()
+        .filter_map(|key| object.get(*key)?.as_str())
+        .find(|text| !text.trim().is_empty())
+        .map(str::to_owned)
 }
 
 fn inner(value: &Value) -> Option<String> {
@@ -84,13 +77,9 @@ fn without_markup(text: &str) -> String {
         }
     }
     plain.push_str(rest);
-    for (entity, character) in [
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&#39;", "'"),
-        ("&amp;", "&"),
-    ] {
+    for (entity, character) in
+        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
+    {
         plain = plain.replace(entity, character);
     }
     plain
@@ -134,9 +123,7 @@ fn without_ephemeral_port(word: &str) -> String {
     let mut kept = String::with_capacity(word.len());
     for (number, part) in word.split(':').enumerate() {
         let digits = part.chars().take_while(char::is_ascii_digit).count();
-        let is_ephemeral = part[..digits]
-            .parse()
-            .is_ok_and(|port: u32| (32_768..65_536).contains(&port));
+        let is_ephemeral = part[..digits].parse().is_ok_and(|port: u32| (32_768..65_536).contains(&port));
         if number > 0 && is_ephemeral && kept.ends_with(|c: char| c.is_ascii_digit() || c == ']') {
             kept.push_str(&part[digits..]);
             continue;
@@ -153,10 +140,7 @@ fn cut(text: &str, longest: usize) -> String {
     if text.len() <= longest {
         return text.to_owned();
     }
-    let end = (0..=longest - 3)
-        .rev()
-        .find(|i| text.is_char_boundary(*i))
-        .unwrap_or(0);
+    let end = (0..=longest - 3).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
     format!("{}…", text[..end].trim_end())
 }
 
@@ -188,10 +172,7 @@ mod tests {
             r#"{"message": "The server is currently unavailable. Please try again at a later time.<br /><br />\nThe Keystone service is temporarily unavailable.\n\n", "code": "503 Service Unavailable", "title": "Service Unavailable"}"#,
             "The server is currently unavailable. Please try again at a later time. The Keystone service is temporarily unavailable.",
         );
-        check(
-            r#"{"code": 404, "title": "Not Found", "description": null}"#,
-            "Not Found",
-        );
+        check(r#"{"code": 404, "title": "Not Found", "description": null}"#, "Not Found");
         check(
             r#"{"errors": [{"status": 404, "title": "Not Found", "detail": "No such cluster"}]}"#,
             "No such cluster",
@@ -214,10 +195,7 @@ mod tests {
 
     #[test]
     fn what_varies_or_is_secret_is_left_out() {
-        check(
-            "failed (Request-ID: req-5c7a387a-10ec-44cc-a14a-d2fb4a816355)",
-            "failed",
-        );
+        check("failed (Request-ID: req-5c7a387a-10ec-44cc-a14a-d2fb4a816355)", "failed");
         check("peer 10.0.0.1:54321: reset", "peer 10.0.0.1: reset");
         check("db 10.0.0.1:3306 away", "db 10.0.0.1:3306 away");
         check("no route /v3/x?token=abc here", "no route /v3/x here");

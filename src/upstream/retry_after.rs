@@ -15,11 +15,7 @@ pub(super) fn parse(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let wait = match text.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => {
-            let from = headers
-                .get(DATE)
-                .and_then(|date| date.to_str().ok())
-                .and_then(moment)
-                .unwrap_or(now);
+            let from = headers.get(DATE).and_then(|date| date.to_str().ok()).and_then(moment).unwrap_or(now);
             Duration::try_from(moment(text)?.duration_since(from)).unwrap_or_default()
         }
     };
@@ -41,11 +37,7 @@ mod tests {
             headers.insert(DATE, date.parse().unwrap());
         }
         let now = "2026-11-30T20:00:00Z".parse().unwrap();
-        assert_eq!(
-            parse(&headers, now),
-            expect.map(Duration::from_secs),
-            "{retry_after}"
-        );
+        assert_eq!(parse(&headers, now), expect.map(Duration::from_secs), "{retry_after}");
     }
 
     #[test]
@@ -60,11 +52,7 @@ mod tests {
 
     #[test]
     fn a_moment_counts_from_the_services_own_clock() {
-        check(
-            "Mon, 30 Nov 2026 21:00:05 GMT",
-            Some("Mon, 30 Nov 2026 21:00:00 GMT"),
-            Some(5),
-        );
+        check("Mon, 30 Nov 2026 21:00:05 GMT", Some("Mon, 30 Nov 2026 21:00:00 GMT"), Some(5));
     }
 
     #[test]

@@ -120,3 +120,6 @@ impl Claims {
 fn seniority(owner: &Owner) -> (jiff::Timestamp, &ConfigName) {
     (owner.created, &owner.id.name)
 }
+
+#[cfg(test)]
+mod tests;

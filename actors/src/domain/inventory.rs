@@ -284,3 +284,6 @@ fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &std::collections::BT
     }
     before != (snapshot.records.len(), snapshot.configs.get(name).cloned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,10 +62,15 @@ struct Probe {
     has_server_error: bool,
 }
 
+/// What became of one node of a flight.
+type NodeAnswer = (Arc<NodeConfig>, Result<(), String>);
+
 #[derive(Clone, Debug)]
 struct Flight {
     id: u64,
     nodes: Vec<Arc<NodeConfig>>,
+    /// Nodes that had to be sent even if delivered, and have to be again unless this flight is taken.
+    owed: Vec<NodeName>,
     probe: Option<Probe>,
 }
 
@@ -96,7 +101,7 @@ pub struct Finished {
     pub failure: Option<String>,
 }
 
-/// A node that was taken.
+/// A node that was taken, wanted still or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Its VM.
@@ -153,11 +158,15 @@ impl Outbox {
         self.delivered.insert(delivered.node_name.clone(), delivered);
     }
 
-    /// The node is another config's: nothing is known of it any more, and nothing is sent to it.
+    /// The node is another config's: nothing is known of it any more, nothing is sent to it, and the answer
+    /// to a POST under way does not count for it.
     pub fn forget(&mut self, node: &NodeName) {
         self.delivered.remove(node);
         self.in_doubt.remove(node);
         self.entries.remove(node);
+        if let Some(flight) = &mut self.flight {
+            flight.nodes.retain(|sent| &sent.node_name != node);
+        }
     }
 
     /// The node may have been sent something of which nothing was heard: whatever is wanted next is sent.
@@ -301,7 +310,11 @@ impl Outbox {
 
     /// Flight `id` did not leave after all.
     pub fn abandon(&mut self, id: u64) {
-        if let Some(Flight { probe: Some(probe), .. }) = self.flight.take_if(|flight| flight.id == id) {
+        let Some(flight) = self.flight.take_if(|flight| flight.id == id) else {
+            return;
+        };
+        flight.owed.iter().for_each(|node| self.resend(node));
+        if let Some(probe) = flight.probe {
             self.probes.push_front(probe);
         }
     }
@@ -309,8 +322,18 @@ impl Outbox {
     fn depart(&mut self, nodes: Vec<Arc<NodeConfig>>, probe: Option<Probe>) -> Next {
         self.flights += 1;
         let id = self.flights;
-        self.flight = Some(Flight { id, nodes: nodes.clone(), probe });
+        let owed = self.take_owed(&nodes);
+        self.flight = Some(Flight { id, nodes: nodes.clone(), owed, probe });
         Next::Post { id, nodes }
+    }
+
+    /// What is asked for from now on is asked for anew: this departure does not answer it.
+    fn take_owed(&mut self, nodes: &[Arc<NodeConfig>]) -> Vec<NodeName> {
+        let names = nodes.iter().map(|node| &node.node_name);
+        let is_owed = |name: &&NodeName| {
+            self.entries.get_mut(*name).is_some_and(|entry| std::mem::take(&mut entry.must_send))
+        };
+        names.filter(is_owed).cloned().collect()
     }
 
     /// Takes in the answer to flight `id`.
@@ -318,22 +341,30 @@ impl Outbox {
         let Some(flight) = self.flight.take_if(|flight| flight.id == id) else {
             return Finished::default();
         };
-        match answer {
+        let results = match answer {
             Ok(PostAnswer::AllAccepted) => {
-                let all = flight.nodes.iter().map(|node| (Arc::clone(node), Ok(()))).collect();
-                self.answered(all, now)
+                flight.nodes.iter().map(|node| (Arc::clone(node), Ok(()))).collect()
             }
-            Ok(PostAnswer::PerNode(results)) => self.answered(match_results(&flight.nodes, results), now),
-            Err(error) => self.failed(flight, error, now),
-        }
+            Ok(PostAnswer::PerNode(results)) => match_results(&flight.nodes, results),
+            Err(error) => {
+                flight.owed.iter().for_each(|node| self.resend(node));
+                return self.failed(flight, error, now);
+            }
+        };
+        self.answered(results, &flight.owed, now)
     }
 
-    fn answered(&mut self, results: Vec<(Arc<NodeConfig>, Result<(), String>)>, now: Instant) -> Finished {
+    fn answered(&mut self, results: Vec<NodeAnswer>, owed: &[NodeName], now: Instant) -> Finished {
         let mut finished = Finished::default();
         for (node, result) in results {
             match result {
                 Ok(()) => finished.accepted.push(self.accept(node)),
-                Err(message) => finished.refused += self.refuse(&node, message, now),
+                Err(message) => {
+                    if owed.contains(&node.node_name) {
+                        self.resend(&node.node_name);
+                    }
+                    finished.refused += self.refuse(&node, message, now);
+                }
             }
         }
         self.backoff.reset(now);
@@ -350,7 +381,6 @@ impl Outbox {
         self.forget_earlier_name(&node);
         let is_change = !before.is_some_and(|before| before.is_same(&node));
         if let Some(entry) = self.entries.get_mut(&node.node_name) {
-            entry.must_send = false;
             entry.refusal = None;
         }
         Accepted { vm: node.instance_id.clone(), node, is_change }
@@ -411,7 +441,7 @@ impl Outbox {
     fn pause(&mut self, error: PostError, is_probe: bool, now: Instant) {
         let is_probing = is_probe && error.failure == PostFailure::ServerError;
         let pause = if is_probing { self.probe_pause() } else { self.backoff.next(now) };
-        let asked = error.retry_after.unwrap_or_default().min(self.rest * 2);
+        let asked = error.retry_after.map_or(Duration::ZERO, |asked| self.jitter.at_least(asked));
         self.not_before = Some(now + pause.max(asked));
         self.failure = Some(error.message);
     }
@@ -436,10 +466,7 @@ fn is_refused(entry: &Entry) -> bool {
 }
 
 /// A node that the answer does not name was not taken.
-fn match_results(
-    nodes: &[Arc<NodeConfig>],
-    results: Vec<NodeResult>,
-) -> Vec<(Arc<NodeConfig>, Result<(), String>)> {
+fn match_results(nodes: &[Arc<NodeConfig>], results: Vec<NodeResult>) -> Vec<NodeAnswer> {
     let mut by_name: BTreeMap<NodeName, Result<(), String>> =
         results.into_iter().map(|result| (result.node, result.result)).collect();
     let unnamed = || Err("the answer does not name this node".to_owned());
@@ -448,3 +475,6 @@ fn match_results(
         .map(|node| (Arc::clone(node), by_name.remove(&node.node_name).unwrap_or_else(unnamed)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

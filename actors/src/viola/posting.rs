@@ -83,9 +83,7 @@ impl Viola {
         let answer = result
             .unwrap_or_else(|panicked| Err(unknown_outcome(format!("the POST failed inside: {panicked}"))));
         let finished = self.land(state, flight, answer);
-        if let Some(failure) = &finished.failure {
-            tracing::warn!("{}: {failure}", state.config.id.name);
-        }
+        state.log_failure(&finished);
         state.node.set_last_error(finished.failure.clone());
         self.count_down_attempt(state, &finished);
         self.pump(state);
@@ -114,6 +112,23 @@ impl Viola {
             at: self.clock.now(),
         };
         self.remember(state, event, false);
+    }
+}
+
+impl State {
+    /// One line when a receiver begins to fail, or fails otherwise, and one when it takes nodes again.
+    fn log_failure(&mut self, finished: &Finished) {
+        let name = &self.config.id.name;
+        match &finished.failure {
+            Some(failure) if self.logged_failure.as_ref() != Some(failure) => {
+                tracing::warn!("{name}: {failure}");
+                self.logged_failure = Some(failure.clone());
+            }
+            None if !finished.accepted.is_empty() && self.logged_failure.take().is_some() => {
+                tracing::info!("{name}: node configs are taken again");
+            }
+            Some(_) | None => {}
+        }
     }
 }
 

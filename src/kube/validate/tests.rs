@@ -181,7 +181,7 @@ fn statuses_are_compared_without_case_and_a_star_is_all() {
     check(json!(["ACTIVE", "*"]), None);
     check(json!([]), Some(&["ACTIVE", "DOWN"]));
     check(json!(null), Some(&["ACTIVE", "DOWN"]));
-    check(json!(["", " "]), None);
+    check(json!(["", " "]), Some(&["ACTIVE", "DOWN"]));
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! What the binary can do, one command a file.
+
+mod demo;
+mod plan;
+mod shutdown;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap_complete::generate;
+
+use crate::app::{self, Options};
+use crate::settings::{Command, Settings, SettingsError};
+use crate::{cli, telemetry};
+
+/// Reads the arguments and the environment and does what they say.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let (command, settings, warnings) = match Settings::parse(args, |name| std::env::var(name).ok()) {
+        Ok(parsed) => parsed,
+        Err(SettingsError::Help(text)) => {
+            return print_out(&text);
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    let is_quiet = matches!(command, Command::Demo { .. } | Command::Plan(_));
+    if let Err(error) = init_logs(&settings, is_quiet) {
+        eprintln!("{error}");
+        return ExitCode::from(2);
+    }
+    for warning in warnings {
+        tracing::warn!("{}", warning.0);
+    }
+    match command {
+        Command::Run => on_runtime(run(settings)),
+        Command::Demo { duration } => on_runtime(demo::demo(settings, duration)),
+        Command::Plan(plan) => on_runtime(plan::plan(settings, plan)),
+        Command::Crd => print_crd(),
+        Command::Completions(shell) => {
+            let mut script = Vec::new();
+            generate(shell, &mut cli::command(), "multinic-operator", &mut script);
+            print_out(&String::from_utf8_lossy(&script))
+        }
+    }
+}
+
+fn print_crd() -> ExitCode {
+    match crate::kube::openstack_config::crd_yaml() {
+        Ok(yaml) => print_out(&yaml),
+        Err(error) => {
+            eprintln!("the CustomResourceDefinition cannot be written: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints a command's result. A reader that went away early (`| head`) is no failure.
+fn print_out(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("the output cannot be written: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// A demo or a plan speaks for itself: only what is wrong is logged beside it.
+fn init_logs(settings: &Settings, is_quiet: bool) -> Result<(), telemetry::LogSetupError> {
+    let is_default = settings.log.level == "info";
+    let level = if is_quiet && is_default { "error".to_owned() } else { settings.log.level.clone() };
+    telemetry::init_logs(&telemetry::LogSettings { format: settings.log.format, level })
+}
+
+fn on_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(work),
+        Err(error) => {
+            eprintln!("the runtime cannot be started: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(settings: Settings) -> ExitCode {
+    match app::run(&settings, Options::default(), shutdown::token()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("cannot start: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

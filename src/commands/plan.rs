@@ -1,0 +1,168 @@
+//! `plan`: one round of one object, or of all, printed and not sent.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use multinic_actors::boundary::{Cloud, ObserveRequest, SystemClock, Urgency};
+use multinic_actors::domain::claims::Claims;
+use multinic_actors::domain::config::{Config, Declared};
+use multinic_actors::domain::inventory::Snapshot;
+
+use crate::app;
+use crate::kube::raw_object::{Life, RawObject};
+use crate::kube::validate::declare;
+use crate::openstack::OpenstackCloud;
+use crate::plan::{ConfigPlan, table, totals, work_out};
+use crate::secrets::SecretSource;
+use crate::settings::{Output, Plan, PlanTarget, Settings};
+use crate::source_dir::{FolderOptions, FolderSource, Format, SourceEvent, parse};
+use crate::store;
+
+/// The objects to plan for, the Secrets they may name, and what keeps both alive.
+struct Input {
+    declared: Vec<Declared>,
+    secrets: Arc<dyn SecretSource>,
+    _source: Option<FolderSource>,
+}
+
+pub(super) async fn plan(settings: Settings, plan: Plan) -> ExitCode {
+    match run(&settings, &plan).await {
+        Ok(plans) => {
+            let text = match plan.output {
+                Output::Table => table::render(&plans),
+                Output::Json => serde_json::to_string_pretty(&plans).unwrap_or_default() + "\n",
+            };
+            match totals(&plans).failed {
+                0 => super::print_out(&text),
+                _ => {
+                    super::print_out(&text);
+                    ExitCode::FAILURE
+                }
+            }
+        }
+        Err(problem) => {
+            eprintln!("plan: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(settings: &Settings, plan: &Plan) -> Result<Vec<ConfigPlan>, String> {
+    // Whoever started us may have installed it before: then that one serves.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let known = match &plan.inventory {
+        Some(path) => store::read(path).map_err(|error| error.to_string())?.snapshot,
+        None => Snapshot::default(),
+    };
+    let input = match &plan.target {
+        PlanTarget::File(file) => from_file(settings, plan, file)?,
+        PlanTarget::All => from_folder(settings, &known).await?,
+    };
+    let ca_bundle = app::read_ca_bundle(settings.ca_bundle.as_deref()).map_err(|error| error.to_string())?;
+    let cloud =
+        app::cloud(settings, ca_bundle, Arc::clone(&input.secrets)).map_err(|error| error.to_string())?;
+    let mut claims = Claims::from_snapshot(&known);
+    let mut plans = Vec::new();
+    for declared in &input.declared {
+        plans.push(match declared {
+            Declared::Invalid(invalid) => ConfigPlan::invalid(invalid),
+            Declared::Valid(config) => plan_one(&cloud, config, &known, &mut claims).await,
+        });
+    }
+    Ok(plans)
+}
+
+async fn plan_one(
+    cloud: &OpenstackCloud,
+    config: &Arc<Config>,
+    known: &Snapshot,
+    claims: &mut Claims,
+) -> ConfigPlan {
+    let observation = async {
+        let session = cloud.session(Arc::clone(config), false).await?;
+        let request = ObserveRequest {
+            config: Arc::clone(config),
+            vms: config.vms.clone(),
+            urgency: Urgency::Event,
+            drop_caches: false,
+        };
+        cloud.observe(session, request).await
+    };
+    match observation.await {
+        Ok(observation) => work_out(config, observation, known, claims),
+        Err(error) => ConfigPlan::unread(config, &error),
+    }
+}
+
+fn from_file(settings: &Settings, plan: &Plan, file: &Path) -> Result<Input, String> {
+    let text = read(file)?;
+    let format = match file.extension().is_some_and(|extension| extension == "json") {
+        true => Format::Json,
+        false => Format::Yaml,
+    };
+    let parsed = parse(&text, format);
+    if let Some(problem) = parsed.problem {
+        return Err(format!("{}: {problem}", file.display()));
+    }
+    if parsed.objects.configs.is_empty() {
+        return Err(format!("{}: there is no OpenstackConfig in it", file.display()));
+    }
+    let now = Timestamp::now();
+    let is_dated = |raw: &RawObject| plan.created.or(raw.created).is_some();
+    if !parsed.objects.configs.iter().all(is_dated) {
+        eprintln!(
+            "plan: an object without a creation time is planned as if it was created now: older ports are"
+        );
+        eprintln!("      left out as BeforeBaseline; give the time with --created");
+    }
+    let life = |raw: &RawObject| Life {
+        uid: raw.uid.clone().unwrap_or_else(|| "".into()),
+        generation: raw.generation.unwrap_or(1),
+        created: plan.created.or(raw.created).unwrap_or(now),
+    };
+    let declared =
+        parsed.objects.configs.iter().map(|raw| declare(raw, &life(raw), &settings.defaults)).collect();
+    Ok(Input { declared, secrets: Arc::new(parsed.objects), _source: None })
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    let read = match file == Path::new("-") {
+        true => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        }
+        false => std::fs::read_to_string(file),
+    };
+    read.map_err(|error| format!("{}: {error}", file.display()))
+}
+
+async fn from_folder(settings: &Settings, known: &Snapshot) -> Result<Input, String> {
+    let folder = settings.config_dir.as_deref().ok_or("--all needs --config-dir DIR in this version")?;
+    let first_seen: BTreeMap<_, _> =
+        known.configs.iter().filter_map(|(name, state)| Some((name.clone(), state.first_seen?))).collect();
+    let (source, mut events) = FolderSource::start(
+        folder,
+        FolderOptions::default(),
+        settings.defaults.clone(),
+        first_seen,
+        Arc::new(SystemClock),
+    )
+    .await
+    .map_err(|error| error.to_string())?;
+    let mut declared = BTreeMap::new();
+    while let Some(event) = events.recv().await {
+        match event {
+            SourceEvent::Apply(object) => drop(declared.insert(object.id().name.clone(), object)),
+            SourceEvent::Delete(id) => drop(declared.remove(&id.name)),
+            SourceEvent::FileProblem { path, problem } => eprintln!("{}: {problem}", path.display()),
+            SourceEvent::Synced => break,
+            SourceEvent::FirstSeen { .. } | SourceEvent::FileRecovered { .. } => {}
+        }
+    }
+    let secrets = Arc::new(source.secrets());
+    Ok(Input { declared: declared.into_values().collect(), secrets, _source: Some(source) })
+}
