@@ -12,6 +12,9 @@ fn neutron(message: &str) -> CloudError {
     CloudError::new(Reason::NeutronPortError, format!("neutron: list ports: {message}"))
 }
 
+/// Something bad that happens to `a`.
+type Hurt = (&'static str, fn(&Harness));
+
 /// When `b` looked and posted, in an hour beside `a`.
 async fn hour_of_b(hurt: impl Fn(&Harness)) -> Vec<String> {
     let (a, b) = (config("a").vms(20), config("b").vms(3));
@@ -37,7 +40,7 @@ async fn hour_of_b(hurt: impl Fn(&Harness)) -> Vec<String> {
 async fn whatever_happens_to_one_config_the_time_line_of_the_other_is_the_same() {
     let calm = hour_of_b(|_| {}).await;
     assert!(calm.len() > 30);
-    let hurts: [(&str, fn(&Harness)); 9] = [
+    let hurts: [Hurt; 9] = [
         ("slow cloud", |world| world.cloud.of("a").looks_take(45 * SECOND)),
         ("dead cloud", |world| world.cloud.of("a").next_look_hangs()),
         ("dead keystone", |world| world.cloud.of("a").next_login_hangs()),
