@@ -18,10 +18,10 @@ deploymentAnnotations commonLabels livenessProbe readinessProbe strategy dnsConf
 {{- $values := index . 0 -}}
 {{- $wholeMaps := regexSplit "\\s+" (include "multinic-operator.wholeMaps" .) -1 -}}
 {{- range $key, $default := index . 1 -}}
-  {{- if kindIs "invalid" (get $values $key) -}}
+  {{- if kindIs "invalid" (index $values $key) -}}
     {{- $_ := set $values $key $default -}}
   {{- else if and (kindIs "map" $default) (not (has $key $wholeMaps)) -}}
-    {{- include "multinic-operator.fill" (list (get $values $key) $default) -}}
+    {{- include "multinic-operator.fill" (list (index $values $key) $default) -}}
   {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -140,7 +140,7 @@ type: Recreate
 {{- $live := lookup "apps/v1" "Deployment" .Release.Namespace (include "multinic-operator.fullname" .) | default dict -}}
 {{- if dig "spec" "strategy" "rollingUpdate" "" $live -}}
 {{- range dig "metadata" "managedFields" list $live -}}
-{{- if eq (get . "operation") "Apply" -}}true{{- end -}}
+{{- if eq (index . "operation") "Apply" -}}true{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
