@@ -23,6 +23,8 @@ use crate::supervision::{
     ChildExit, ChildSet, ChildSlot, ChildSpec, Node, Outcome, Ticket, TimerSlot, stop_children_in_order,
 };
 
+mod absent;
+
 /// How long configs and then the inventory get to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(12);
 /// How long the inventory may take to write what it was told last.
@@ -371,41 +373,6 @@ impl State {
             let status = progress::gave_up(config.id.clone(), config.generation, &exit.error);
             self.gave_up.insert(name.clone(), (status.reason, status.message.clone()));
             self.shared.status.publish(&config.id, Arc::new(status));
-        }
-    }
-
-    /// Every object is known and so is what was delivered: nodes of objects that are gone are free.
-    fn forget_absent(&mut self) {
-        if !self.is_loaded || !self.is_synced {
-            return;
-        }
-        self.spreads_first_polls = false;
-        self.shared.claims.retain_configs(&self.declared.keys().cloned().collect());
-        let snapshot = self.shared.inventory.snapshot();
-        for (name, state) in &snapshot.configs {
-            if state.removal_policy == RemovalPolicy::Prune && !self.declared.contains_key(name) {
-                self.doom(name.clone());
-            }
-        }
-    }
-
-    fn doom(&mut self, name: ConfigName) {
-        self.doomed.insert(name);
-        self.prune.arm(PRUNE_DELAY, &self.me, RootMsg::PruneDue);
-    }
-
-    /// Who has not come back is really gone.
-    fn prune_due(&mut self, ticket: Ticket) {
-        if !self.prune.accept(ticket) || !self.is_synced {
-            return;
-        }
-        for name in std::mem::take(&mut self.doomed) {
-            if !self.declared.contains_key(&name) {
-                tracing::info!("{name}: the object is gone, its records are pruned");
-                let event = Event::Pruned { name, keep: BTreeSet::new() };
-                // Not kept means: seen again at the next start.
-                self.shared.inventory.record(event, Box::new(|_| {}));
-            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A slow or dead receiver never makes a queue: a node has one wanted state, the newest.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque, hash_map};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -179,14 +179,18 @@ impl Outbox {
         self.delivered.get(node)
     }
 
-    /// What a VM was sent; the wanted node's first, should it have two records.
-    pub fn delivered_of(&self, vm: &VmId) -> Option<&Arc<NodeConfig>> {
-        let of_vm = |node: &&Arc<NodeConfig>| &node.instance_id == vm;
-        let wanted = self.entries.iter().find(|(_, entry)| &entry.vm == vm).map(|(name, _)| name);
-        wanted
-            .and_then(|name| self.delivered.get(name))
-            .filter(of_vm)
-            .or_else(|| self.delivered.values().find(of_vm))
+    /// What each VM was sent; the wanted node's first, should it have two records.
+    pub fn delivered_by_vm(&self) -> HashMap<&VmId, &Arc<NodeConfig>> {
+        let mut by_vm = HashMap::with_capacity(self.delivered.len());
+        for (name, node) in &self.delivered {
+            let is_wanted = self.entries.get(name).is_some_and(|entry| entry.vm == node.instance_id);
+            match by_vm.entry(&node.instance_id) {
+                hash_map::Entry::Vacant(vacant) => drop(vacant.insert(node)),
+                hash_map::Entry::Occupied(mut other) if is_wanted => drop(other.insert(node)),
+                hash_map::Entry::Occupied(_) => {}
+            }
+        }
+        by_vm
     }
 
     /// Replaces what is wanted. What is no longer in it will not be sent.

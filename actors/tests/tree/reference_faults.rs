@@ -6,7 +6,7 @@ use multinic_actors::boundary::{CloudError, PostFailure, Urgency};
 use multinic_actors::domain::config::InterfaceOrder;
 use multinic_actors::domain::port::Server;
 use multinic_actors::domain::reason::Reason;
-use multinic_actors::testing::{ConfigBuilder, Ending, Harness, config, names_by_mac, nic};
+use multinic_actors::testing::{Harness, config, names_by_mac, nic};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -148,197 +148,6 @@ async fn what_a_service_asks_us_to_wait_is_waited() {
     world.end().await;
 }
 
-/// When `b` looked and posted, in an hour beside `a`.
-async fn hour_of_b(hurt: impl Fn(&Harness)) -> Vec<String> {
-    let (a, b) = (config("a").vms(20), config("b").vms(3));
-    let mut world = Harness::new();
-    world.cloud.has(&a, 1).has(&b, 1);
-    hurt(&world);
-    world.start().await;
-    world.synced();
-    world.declare(&a);
-    world.declare(&b);
-    world.pass(1800 * SECOND).await;
-    world.cloud.vm("b-1").gets(nic(7));
-    world.pass(1800 * SECOND).await;
-    let looks = world.cloud.looks().into_iter().filter(|look| look.config == "b");
-    let looks = looks.map(|look| format!("{:?} look", look.at));
-    let posts = world.viola.posts_of("b").into_iter().map(|post| format!("{:?} post", post.at));
-    let line = looks.chain(posts).collect();
-    world.end().await;
-    line
-}
-
-#[tokio::test(start_paused = true)]
-async fn whatever_happens_to_one_config_the_time_line_of_the_other_is_the_same() {
-    let calm = hour_of_b(|_| {}).await;
-    assert!(calm.len() > 30);
-    let hurts: [(&str, fn(&Harness)); 9] = [
-        ("slow cloud", |world| world.cloud.of("a").looks_take(45 * SECOND)),
-        ("dead cloud", |world| world.cloud.of("a").next_look_hangs()),
-        ("dead keystone", |world| world.cloud.of("a").next_login_hangs()),
-        ("failing cloud", |world| world.cloud.of("a").looks_fail(neutron("503"))),
-        ("broken adapter", |world| world.cloud.of("a").next_look_panics()),
-        ("slow viola", |world| world.viola.of("a").takes(29 * SECOND)),
-        ("dead viola", |world| world.viola.of("a").fails(PostFailure::Unavailable)),
-        ("hanging viola", |world| world.viola.of("a").next_hangs()),
-        ("crashing actor", |world| world.faults.always_panic("port", "a-1")),
-    ];
-    for (name, hurt) in hurts {
-        assert_eq!(hour_of_b(hurt).await, calm, "{name}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_look_that_never_ends_is_given_up_and_polls_go_on() {
-    let a = config("a").vms(1);
-    let world = Harness::with(&a, 1).await;
-    world.until_delivered(&a).await;
-    world.cloud.of("a").next_look_hangs();
-    world.until_reason("a", Reason::NeutronPortError).await;
-    world.until_reason("a", Reason::NoChange).await;
-    assert!(world.clock.elapsed() < 1200 * SECOND);
-    world.end().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_login_that_never_ends_is_given_up_and_polls_go_on() {
-    let a = config("a").vms(1);
-    let mut world = Harness::new();
-    world.cloud.has(&a, 1);
-    world.cloud.of("a").next_login_hangs();
-    world.start().await;
-    world.synced();
-    world.declare(&a);
-    world.until_reason("a", Reason::KeystoneError).await;
-    world.until_delivered(&a).await;
-    assert!(world.clock.elapsed() < 300 * SECOND);
-    world.end().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn two_vms_of_one_name_are_both_left_out_and_nobody_overwrites_anybody() {
-    let a = config("a").vms(3);
-    let mut world = Harness::new();
-    world.cloud.has(&a, 1);
-    world.cloud.vm("a-2").is_named("Node-A-1");
-    world.start().await;
-    world.synced();
-    world.declare(&a);
-    world.until("the third is sent", |world| world.viola.node("node-a-3").is_some()).await;
-    world.pass(1200 * SECOND).await;
-    assert_eq!(world.viola.times_sent("node-a-1"), 0);
-    for vm in ["a-1", "a-2"] {
-        assert_eq!(world.skip_of("a", vm).as_deref(), Some("NodeConflict"));
-    }
-    world.cloud.vm("a-2").is_named("node-a-2");
-    world.until_delivered(&a).await;
-    world.end().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn of_two_vms_of_one_name_the_delivered_one_keeps_the_node() {
-    let a = config("a").vms(2);
-    let world = Harness::with(&a, 1).await;
-    world.until_delivered(&a).await;
-    world.cloud.vm("a-2").is_named("node-a-1");
-    world.until("the second is left out", |world| world.skip_of("a", "a-2").is_some()).await;
-    world.pass(1200 * SECOND).await;
-    assert_eq!(world.viola.posts().len(), 1, "{}", world.describe());
-    assert_eq!(world.skip_of("a", "a-1"), None);
-    world.end().await;
-}
-
-fn rivals() -> (ConfigBuilder, ConfigBuilder) {
-    let old = config("old").vm("o-1").created("2026-01-01T00:00:00Z".parse().unwrap());
-    let young = config("young").vm("y-1").created("2026-01-02T00:00:00Z".parse().unwrap());
-    (old, young)
-}
-
-fn node_of_both(world: &Harness, (old, young): (&ConfigBuilder, &ConfigBuilder)) {
-    world.cloud.has(old, 1).has(young, 1);
-    world.cloud.vm("o-1").is_named("node");
-    world.cloud.vm("y-1").is_named("node");
-}
-
-#[tokio::test(start_paused = true)]
-async fn two_configs_over_one_node_do_not_fight_whoever_comes_first() {
-    for young_first in [false, true] {
-        let (old, young) = rivals();
-        let mut world = Harness::new();
-        node_of_both(&world, (&old, &young));
-        world.start().await;
-        world.synced();
-        let order = if young_first { [&young, &old] } else { [&old, &young] };
-        for config in order {
-            world.declare(config);
-            world.pass(60 * SECOND).await;
-        }
-        world.until_delivered(&old).await;
-        world.pass(3600 * SECOND).await;
-        assert_eq!(world.viola.times_sent("node"), 1 + usize::from(young_first), "{}", world.describe());
-        assert_eq!(world.skip_of("young", "y-1").as_deref(), Some("NodeConflict"));
-        assert_eq!(world.skip_of("old", "o-1"), None);
-        world.end().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_restart_does_not_reverse_who_owns_a_node() {
-    let (old, young) = rivals();
-    let mut world = Harness::new();
-    node_of_both(&world, (&old, &young));
-    world.start().await;
-    world.synced();
-    world.declare(&old);
-    world.until_delivered(&old).await;
-    for ending in [Ending::Stop, Ending::Crash] {
-        world.restart(ending).await;
-        world.declare(&young);
-        world.pass(300 * SECOND).await;
-        world.declare(&old);
-        world.synced();
-        world.pass(600 * SECOND).await;
-        assert_eq!(world.viola.times_sent("node"), 1, "{}", world.describe());
-    }
-    world.end().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn deleting_the_owner_frees_its_node_for_the_other() {
-    let (old, young) = rivals();
-    let mut world = Harness::new();
-    node_of_both(&world, (&old, &young));
-    world.start().await;
-    world.synced();
-    world.declare(&old);
-    world.declare(&young);
-    world.until_delivered(&old).await;
-    world.remove(old.id());
-    world.until_delivered(&young).await;
-    assert_eq!(world.record("node").unwrap().owner.as_ref().unwrap().id, young.id());
-    assert_eq!(world.skip_of("young", "y-1"), None);
-    world.end().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_owner_deleted_while_nobody_looked_frees_its_node_once_all_objects_are_known() {
-    let (old, young) = rivals();
-    let mut world = Harness::new();
-    node_of_both(&world, (&old, &young));
-    world.start().await;
-    world.synced();
-    world.declare(&old);
-    world.until_delivered(&old).await;
-    world.restart(Ending::Stop).await;
-    world.declare(&young);
-    world.pass(300 * SECOND).await;
-    assert_eq!(world.skip_of("young", "y-1").as_deref(), Some("NodeConflict"), "old may still be told of");
-    world.synced();
-    world.until_delivered(&young).await;
-    world.end().await;
-}
-
 /// A hundred nodes, one of which Viola cannot take.
 async fn one_bad_node_in_a_hundred(failure: PostFailure) -> usize {
     let a = config("a").vms(100);
@@ -436,24 +245,6 @@ async fn a_viola_error_stays_shown_through_rounds_in_which_nothing_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_polls_after_a_start_are_spread() {
-    let mut world = Harness::new();
-    let configs: Vec<_> = (0..50).map(|n| config(&format!("c{n:02}")).vms(1)).collect();
-    for config in &configs {
-        world.cloud.has(config, 1);
-    }
-    world.start().await;
-    configs.iter().for_each(|config| world.declare(config));
-    world.synced();
-    world.pass(SECOND).await;
-    let mut at: Vec<_> = world.cloud.looks().iter().map(|look| look.at).collect();
-    at.sort();
-    assert_eq!(at.len(), 50);
-    assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= SECOND / 100), "{at:?}");
-    world.end().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_new_and_a_changed_object_are_polled_at_once() {
     let a = config("a").vms(1);
     let world = Harness::with(&a, 1).await;
@@ -497,36 +288,5 @@ async fn a_session_is_renewed_at_half_of_its_life() {
     world.pass(4000 * SECOND).await;
     let logins: Vec<_> = world.cloud.logins().iter().map(|login| (login.at.as_secs(), login.renew)).collect();
     assert_eq!(logins, [(0, false), (1800, true), (3600, true)]);
-    world.end().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hundred_configs_do_not_get_in_each_others_way() {
-    let mut world = Harness::new();
-    let configs: Vec<_> = (0..100).map(|n| config(&format!("c{n:02}")).vms(5)).collect();
-    for config in &configs {
-        world.cloud.has(config, 2);
-    }
-    for n in (0..100).step_by(10) {
-        let name = format!("c{n:02}");
-        world.cloud.of(&name).looks_fail(neutron("503"));
-        world.viola.of(&format!("c{:02}", n + 1)).fails(PostFailure::Unavailable);
-        world.cloud.of(&format!("c{:02}", n + 2)).next_look_hangs();
-    }
-    world.start().await;
-    configs.iter().for_each(|config| world.declare(config));
-    world.synced();
-    world.pass(30 * SECOND).await;
-    let is_hurt = |n: &usize| n % 10 < 3;
-    for (n, config) in configs.iter().enumerate() {
-        assert_eq!(world.is_delivered(config), !is_hurt(&n), "{n}");
-    }
-    for n in 0..100 {
-        world.cloud.of(&format!("c{n:02}")).heals();
-        world.viola.of(&format!("c{n:02}")).heals();
-    }
-    world.until("all are delivered", |world| configs.iter().all(|config| world.is_delivered(config))).await;
-    assert_eq!(world.snapshot().records.len(), 500);
-    assert!(world.store.saves() < 250, "{}", world.store.saves());
     world.end().await;
 }
