@@ -171,10 +171,9 @@ impl Progress {
             return verdict;
         }
         if self.is_settling() {
-            return self
-                .verdict
-                .clone()
-                .unwrap_or((Reason::Pending, "the first delivery is under way".to_owned()));
+            // What was wrong before is over: this round succeeded.
+            let last = self.verdict.clone().filter(|(reason, _)| reason.ready() != Some(false));
+            return last.unwrap_or((Reason::Pending, "the delivery is under way".to_owned()));
         }
         let reason = match round.is_changed || self.delivery.changes > self.changes_before_round {
             true => Reason::Synced,
