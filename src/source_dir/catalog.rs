@@ -58,7 +58,7 @@ impl Catalog {
             self.tell_object(raw, now, &mut events);
         }
         // While a file cannot be read, the list of objects is not complete: nobody may be taken for gone.
-        let is_complete = problems.is_empty();
+        let is_complete = scan.files.values().all(|seen| seen.problem.is_none());
         events.extend(self.tell_problems(problems));
         if is_complete && !self.is_synced {
             self.is_synced = true;

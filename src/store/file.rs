@@ -67,7 +67,10 @@ enum Reading {
 
 fn read_one(path: &Path) -> Reading {
     match fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Reading::Missing,
+        // Below something that is no folder there is no file either.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Reading::Missing
+        }
         Err(error) => Reading::Unreadable(error),
         Ok(bytes) => match format::decode(&bytes) {
             Ok(loaded) => Reading::Whole(loaded),
