@@ -79,6 +79,8 @@ fn operator(world: &World, clouds: usize, configs: usize, slow: &str) -> Operato
                 vms: vms.clone(),
                 contrabass: cloud.contrabass.clone(),
                 viola: world.viola.clone(),
+                encrypt_key: KEY.to_owned(),
+                spec: Vec::new(),
                 settings: vec![format!("pollFastInterval: {slow}"), format!("pollSlowInterval: {slow}")],
                 metadata: Vec::new(),
             });

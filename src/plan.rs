@@ -3,7 +3,7 @@
 
 pub mod table;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -213,13 +213,15 @@ fn compare(delivered: &NodeConfig, wanted: &NodeConfig) -> Difference {
 /// The records of one delivery target.
 struct Records {
     by_node: BTreeMap<NodeName, Arc<NodeConfig>>,
+    by_vm: HashMap<VmId, Arc<NodeConfig>>,
 }
 
 impl Records {
     fn of(known: &Snapshot, provider: &ProviderId) -> Self {
-        let records = known.records.iter().filter(|(key, _)| &key.provider == provider);
+        let records = || known.records.iter().filter(|(key, _)| &key.provider == provider);
         Self {
-            by_node: records.map(|(key, record)| (key.node.clone(), Arc::clone(&record.config))).collect(),
+            by_node: records().map(|(key, r)| (key.node.clone(), Arc::clone(&r.config))).collect(),
+            by_vm: records().map(|(_, r)| (r.instance_id.clone(), Arc::clone(&r.config))).collect(),
         }
     }
 }
@@ -230,7 +232,7 @@ impl History for Records {
     }
 
     fn of_vm(&self, vm: &VmId) -> Option<Arc<NodeConfig>> {
-        self.by_node.values().find(|node| &node.instance_id == vm).cloned()
+        self.by_vm.get(vm).cloned()
     }
 }
 

@@ -119,6 +119,8 @@ impl Scene {
             vms: texts(&config["vm_ids"]),
             contrabass: contrabass.contrabass_url(),
             viola: viola.url(),
+            encrypt_key: KEY.to_owned(),
+            spec: Vec::new(),
             settings: ["pollFastInterval: 1s", "pollSlowInterval: 2s", "pollErrorInterval: 1s"]
                 .map(str::to_owned)
                 .to_vec(),

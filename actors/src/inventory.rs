@@ -47,7 +47,8 @@ pub enum InventoryMsg {
         /// Told when it is kept.
         ack: Ack,
     },
-    /// Answers when everything recorded so far is kept (from the root at shutdown).
+    /// Answers when everything recorded so far is kept (from the root at shutdown). A store that failed is
+    /// tried once more.
     Flush(RpcReplyPort<Kept>),
     /// The store was read.
     LoadDone(Ticket, Result<Result<Loaded, StoreError>, TaskPanicked>),
@@ -258,10 +259,6 @@ impl Inventory {
             let _ = reply.send(Kept::Persisted);
             return;
         }
-        if let Phase::Failing(problem) = &state.phase {
-            let _ = reply.send(Kept::InMemory(problem.clone()));
-            return;
-        }
         if !state.is_dirty && state.saving.is_none() {
             let _ = reply.send(Kept::Persisted);
             return;
@@ -269,6 +266,12 @@ impl Inventory {
         state.acks.push(Box::new(move |kept| {
             let _ = reply.send(kept);
         }));
+        if matches!(state.phase, Phase::Failing(_)) && state.saving.is_none() {
+            // The last chance before the process ends: the store may work again.
+            state.retry.cancel();
+            state.acks_of_write.append(&mut state.acks);
+            self.save(me, state);
+        }
         self.save_if_dirty(me, state);
     }
 
@@ -311,9 +314,11 @@ impl Inventory {
         match flatten(result) {
             Ok(()) => {
                 state.backoff.reset(now());
+                // Readers saw what memory held while the store failed: that is not taken back.
+                let was_failing = matches!(state.phase, Phase::Failing(_));
+                self.handle.publish(if was_failing { &state.working } else { &saved });
                 state.phase = Phase::Idle;
                 state.node.set_last_error(None);
-                self.handle.publish(&saved);
                 self.handle.note_persisted(self.clock.now(), !state.is_dirty);
                 acknowledge(&mut state.acks_of_write, &Kept::Persisted);
                 self.save_if_dirty(me, state);

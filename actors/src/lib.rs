@@ -12,5 +12,7 @@ pub mod inventory;
 pub mod port;
 pub mod root;
 pub mod supervision;
+#[cfg(feature = "test-util")]
+pub mod testing;
 pub mod token;
 pub mod viola;

@@ -70,7 +70,8 @@ impl Health {
             (Some(problem), _) => Some(problem.clone()),
             (None, false) => Some("disabled: deliveries are remembered until the restart only".to_owned()),
             (None, true) if !health.is_loaded => Some("being read".to_owned()),
-            (None, true) => health.warnings.first().cloned(),
+            (None, true) if health.warnings.is_empty() => None,
+            (None, true) => Some(health.warnings.join("; ")),
         };
         // Not read: nothing is delivered. Not written: deliveries go on from memory.
         let (ok, required) = match health.is_loaded {

@@ -13,6 +13,9 @@ use super::fingerprint::Fingerprint;
 /// Refused logins per account within [`WINDOW`], over all configs. Keystone's own lockout, where it is
 /// used, is usually 5 or more.
 const MOST: usize = 4;
+/// Of these, how many are left to projects that the password was not tried with: Keystone refuses a
+/// project that does not exist as it refuses a password, and the mended object must get its chance.
+const LEFT_TO_OTHERS: usize = 1;
 /// For how long a refusal counts.
 const WINDOW: Duration = Duration::from_secs(600);
 /// Below this number of accounts none is forgotten.
@@ -91,8 +94,15 @@ struct Entries {
 struct Refusal {
     at: Instant,
     password: Fingerprint,
-    /// Set: the password is good, so the project or the role in it is not.
-    project: Option<Fingerprint>,
+    project: Fingerprint,
+    /// The password is good, so the project or the role in it is not.
+    is_of_project: bool,
+}
+
+impl Refusal {
+    fn is_like(&self, attempt: &Try) -> bool {
+        self.password == attempt.password && self.project == attempt.project
+    }
 }
 
 enum Judgement {
@@ -108,21 +118,20 @@ impl Entries {
         let counted: Vec<Refusal> = self
             .refusals
             .iter()
-            .filter(|refusal| match refusal.project {
-                None => !is_good,
-                Some(project) => project == attempt.project && refusal.password == attempt.password,
-            })
+            .filter(|refusal| if refusal.is_of_project { refusal.is_like(attempt) } else { !is_good })
             .copied()
             .collect();
         let is_new = !counted.iter().any(|refusal| refusal.password == attempt.password)
             && !self.flying.contains(&attempt.password);
         // A changed password gets its chance also when the old one used everything up.
-        let may_go = is_new || counted.len() + if is_good { 0 } else { self.flying.len() } < MOST;
+        let was_tried = !is_good && counted.iter().any(|refusal| refusal.is_like(attempt));
+        let most = if was_tried { MOST - LEFT_TO_OTHERS } else { MOST };
+        let may_go = is_new || counted.len() + if is_good { 0 } else { self.flying.len() } < most;
         if may_go {
             self.flying.push(attempt.password);
             return Judgement::Go;
         }
-        if counted.len() < MOST || !self.flying.is_empty() {
+        if counted.len() < most || !self.flying.is_empty() {
             return Judgement::Wait;
         }
         Judgement::Stop
@@ -147,9 +156,9 @@ impl Attempt {
         let password = self.attempt.password;
         entries.good = Some(password);
         let project = self.attempt.project;
-        entries
-            .refusals
-            .retain(|refusal| refusal.password != password || refusal.project.is_some_and(|p| p != project));
+        entries.refusals.retain(|refusal| {
+            refusal.password != password || (refusal.is_of_project && refusal.project != project)
+        });
     }
 
     /// Keystone answered 401.
@@ -164,7 +173,8 @@ impl Attempt {
         entries.refusals.push(Refusal {
             at: Instant::now(),
             password,
-            project: (was_good && !is_renewal).then_some(project),
+            project,
+            is_of_project: was_good && !is_renewal,
         });
     }
 }
@@ -213,6 +223,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_handful_of_refusals_per_account_whatever_the_project() {
         exhaust(&Budgets::default()).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_project_that_does_not_exist_leaves_an_attempt_to_the_right_one() {
+        let budgets = Budgets::default();
+        while refused(&budgets, "right", "no-such-project").await {}
+        budgets.admit(attempt("right", "good")).await.unwrap().accepted();
+        budgets.admit(attempt("right", "another")).await.unwrap().accepted();
     }
 
     #[tokio::test(start_paused = true)]

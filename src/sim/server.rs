@@ -35,6 +35,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The runtime of all simulated services of this process.
 fn runtime() -> io::Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    static STARTING: Mutex<()> = Mutex::new(());
+    // One at a time: a second runtime could not be dropped again where the caller is in one itself.
+    let _one = lock(&STARTING);
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }

@@ -258,6 +258,8 @@ impl Inner {
         if !matches!(state.lock, Lock::Open) {
             return Ok(());
         }
+        // It may have been impossible at the start: a volume that comes late, a name that was taken.
+        let _ = self.disk.create_folder();
         state.lock = match self.disk.lock() {
             Ok(Locking::Held(file)) => Lock::Held { _file: file },
             Ok(Locking::Unsupported) => Lock::Unsupported,

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use multinic_operator::app::{self, Options, Running};
@@ -23,9 +24,10 @@ pub struct Operator {
     flags: Vec<String>,
     spread: bool,
     running: Option<Running>,
+    client: OnceLock<reqwest::Client>,
 }
 
-/// What one config file says.
+/// What one config file says. An empty text or list is left out of it.
 #[derive(Clone, Debug)]
 pub struct Spec {
     pub name: String,
@@ -37,6 +39,9 @@ pub struct Spec {
     pub vms: Vec<String>,
     pub contrabass: String,
     pub viola: String,
+    pub encrypt_key: String,
+    /// More lines below `spec:`.
+    pub spec: Vec<String>,
     /// More lines below `settings:`.
     pub settings: Vec<String>,
     /// More lines below `metadata:`.
@@ -45,28 +50,50 @@ pub struct Spec {
 
 impl Spec {
     pub fn yaml(&self) -> String {
-        let list = |ids: &[String]| ids.iter().map(|id| format!("    - \"{id}\"\n")).collect::<String>();
         let lines = |lines: &[String], indent: &str| {
             lines.iter().map(|line| format!("{indent}{line}\n")).collect::<String>()
         };
         format!(
             "apiVersion: multinic.example.com/v1alpha1\nkind: OpenstackConfig\nmetadata:\n  name: {}\n  \
-             namespace: test\n  creationTimestamp: \"{}\"\n{}spec:\n  subnetIDs:\n{}  vmNames:\n{}  credentials:\n    \
-             openstackProviderID: {}\n    k8sProviderID: {}\n    projectID: {}\n  settings:\n    \
-             contrabassEndpoint: {}\n    violaEndpoint: {}\n    contrabassEncryptKey: {KEY}\n{}",
+             namespace: test\n  creationTimestamp: \"{}\"\n{}spec:\n{}{}{}  credentials:\n    \
+             openstackProviderID: \"{}\"\n    k8sProviderID: \"{}\"\n    projectID: \"{}\"\n  settings:\n{}{}{}{}",
             self.name,
             self.created,
             lines(&self.metadata, "  "),
-            list(&self.subnets),
-            list(&self.vms),
+            list("subnetIDs", &self.subnets),
+            list("vmNames", &self.vms),
+            lines(&self.spec, "  "),
             self.provider,
             self.k8s_provider,
             self.project,
-            self.contrabass,
-            self.viola,
+            setting("contrabassEndpoint", &self.contrabass),
+            setting("violaEndpoint", &self.viola),
+            setting("contrabassEncryptKey", &self.encrypt_key),
             lines(&self.settings, "    "),
         )
     }
+
+    /// With one more line below `settings:`.
+    pub fn setting(mut self, line: &str) -> Self {
+        self.settings.push(line.to_owned());
+        self
+    }
+
+    /// With an annotation.
+    pub fn annotation(mut self, name: &str, value: &str) -> Self {
+        self.metadata.push("annotations:".to_owned());
+        self.metadata.push(format!("  multinic.example.com/{name}: \"{value}\""));
+        self
+    }
+}
+
+fn list(field: &str, ids: &[String]) -> String {
+    let items: String = ids.iter().map(|id| format!("    - \"{id}\"\n")).collect();
+    if items.is_empty() { items } else { format!("  {field}:\n{items}") }
+}
+
+fn setting(field: &str, value: &str) -> String {
+    if value.is_empty() { String::new() } else { format!("    {field}: \"{value}\"\n") }
 }
 
 impl Operator {
@@ -76,6 +103,7 @@ impl Operator {
             flags: Vec::new(),
             spread: false,
             running: None,
+            client: OnceLock::new(),
         }
     }
 
@@ -108,17 +136,24 @@ impl Operator {
         std::fs::remove_file(self.dir().join(format!("{name}.yaml"))).expect("remove a config");
     }
 
-    pub fn settings(&self) -> Settings {
+    /// The command line, for this process or for one of its own.
+    pub fn args(&self) -> Vec<String> {
         let dir = self.dir().display();
         let mut args = vec![
             format!("--config-dir={dir}"),
             format!("--inventory-db-path={}", self.inventory_file().display()),
-            "--inventory-addr=127.0.0.1:0".to_owned(),
-            "--metrics-bind-address=127.0.0.1:0".to_owned(),
-            "--health-probe-bind-address=127.0.0.1:0".to_owned(),
         ];
         args.extend(self.flags.iter().cloned());
-        let parsed = Settings::parse(args.into_iter().map(Into::into), |_| None);
+        for flag in ["--inventory-addr", "--metrics-bind-address", "--health-probe-bind-address"] {
+            if !args.iter().any(|arg| arg.starts_with(flag)) {
+                args.push(format!("{flag}=127.0.0.1:0"));
+            }
+        }
+        args
+    }
+
+    pub fn settings(&self) -> Settings {
+        let parsed = Settings::parse(self.args().into_iter().map(Into::into), |_| None);
         parsed.expect("usable settings").1
     }
 
@@ -156,12 +191,26 @@ impl Operator {
 
     /// `GET` of the operator's API: status and body.
     pub async fn get(&self, path: &str) -> (u16, Value) {
-        let url = format!("http://{}{path}", self.running().api);
-        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let (status, text) = self.get_text(&format!("http://{}{path}", self.running().api)).await;
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    /// `GET` of any URL: status and text.
+    pub async fn get_text(&self, url: &str) -> (u16, String) {
+        let client = self.client.get_or_init(|| {
+            // Where the operator is another process, nobody has installed it.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            reqwest::Client::builder().no_proxy().build().expect("a client for this test")
+        });
         let answer = client.get(url).send().await.expect("an answer");
-        let status = answer.status().as_u16();
-        let body = answer.bytes().await.expect("a body");
-        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+        (answer.status().as_u16(), answer.text().await.expect("a body"))
+    }
+
+    /// What `/readyz` answers.
+    pub async fn readiness(&self) -> (u16, Value) {
+        let health = self.running().health.expect("a health address");
+        let (status, text) = self.get_text(&format!("http://{health}/readyz")).await;
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
     /// What `/v1/configs/test/NAME` says; null where it is unknown yet.
@@ -202,6 +251,15 @@ impl Operator {
 
     /// Waits until a poll that began from now on has ended well.
     pub async fn until_polled(&self, name: &str) -> Value {
+        self.until_poll_ended(name, true).await
+    }
+
+    /// Waits until a poll that began from now on has ended, well or not.
+    pub async fn until_tried(&self, name: &str) -> Value {
+        self.until_poll_ended(name, false).await
+    }
+
+    async fn until_poll_ended(&self, name: &str, has_to_be_ready: bool) -> Value {
         let start = jiff::Timestamp::now();
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -209,7 +267,7 @@ impl Operator {
             let time = |key: &str| config[key].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
             let is_new = time("lastPollAt").is_some_and(|polled| polled > start);
             let has_ended = time("nextPollAt").is_some();
-            if is_new && has_ended && config["ready"] == true {
+            if is_new && has_ended && (config["ready"] == true || !has_to_be_ready) {
                 return config;
             }
             assert!(Instant::now() < deadline, "{name} was not polled: {config:#}");

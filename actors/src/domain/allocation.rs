@@ -60,7 +60,7 @@ fn hold(index: u8, candidate: &Candidate) -> Held {
 }
 
 fn sticky(candidates: Vec<Candidate>, claims: Claims<'_>) -> Allocation {
-    let known = known_indices(claims);
+    let known = known_indices(&candidates, claims);
     let mut assigned: BTreeMap<u8, Candidate> = BTreeMap::new();
     let mut newcomers = Vec::new();
     for candidate in candidates {
@@ -103,8 +103,9 @@ impl Known {
     }
 }
 
-/// What was delivered counts first; an allocation fills the indices that it leaves.
-fn known_indices(claims: Claims<'_>) -> BTreeMap<u8, Known> {
+/// What was delivered counts first; an allocation fills the indices that it leaves, and those of delivered
+/// ports that went: their successor may be on its way already.
+fn known_indices(candidates: &[Candidate], claims: Claims<'_>) -> BTreeMap<u8, Known> {
     let mut known = BTreeMap::new();
     let delivered = claims.delivered.iter().flat_map(|node| &node.interfaces).map(|interface| Held {
         index: interface.id,
@@ -115,9 +116,14 @@ fn known_indices(claims: Claims<'_>) -> BTreeMap<u8, Known> {
         known.entry(held.index).or_insert(Known { held, is_delivered: true });
     }
     for held in claims.held {
-        let is_elsewhere = known.values().any(|other| is_same_port(&other.held, held));
-        if !is_elsewhere {
-            known.entry(held.index).or_insert(Known { held: held.clone(), is_delivered: false });
+        let is_elsewhere = known.values().any(|other: &Known| is_same_port(&other.held, held));
+        let is_free = known.get(&held.index).is_none_or(|delivered| {
+            !delivered.is_hard(claims)
+                && !qualifies(&delivered.held, candidates)
+                && exists(held, claims.existing)
+        });
+        if !is_elsewhere && is_free {
+            known.insert(held.index, Known { held: held.clone(), is_delivered: false });
         }
     }
     known.retain(|index, _| usize::from(*index) < MAX_INTERFACES);
@@ -129,6 +135,10 @@ fn is_same_port(a: &Held, b: &Held) -> bool {
         (Some(a), Some(b)) => a == b,
         _ => a.mac == b.mac,
     }
+}
+
+fn qualifies(held: &Held, candidates: &[Candidate]) -> bool {
+    candidates.iter().any(|c| held.port.as_ref() == Some(&c.port) || held.mac == c.mac)
 }
 
 /// By port; by MAC where only that is known, or where the port was made anew with the same MAC.
@@ -165,3 +175,6 @@ fn free_indices(
         open.into_iter().filter(|index| !is_hard(index)).partition(is_soft);
     unclaimed.into_iter().chain(soft).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,6 +87,9 @@ impl backoff::Clock for PassedIn {
     }
 }
 
+/// A `Retry-After` beyond this is taken for a mistake.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+
 /// A small seeded source of jitter (SplitMix64): eight bytes, since every actor has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jitter {
@@ -109,6 +112,12 @@ impl Jitter {
         let ratio = ratio.clamp(0.0, 1.0);
         let factor = 1.0 + ratio * (2.0 * self.unit() - 1.0);
         delay.mul_f64(factor)
+    }
+
+    /// How long to wait when a service asked for `retry_after`: that long, and up to 10 % more, so that
+    /// nobody comes back in step with the others.
+    pub fn at_least(&mut self, retry_after: Duration) -> Duration {
+        retry_after.min(MAX_RETRY_AFTER).mul_f64(1.0 + 0.1 * self.unit())
     }
 
     /// The next number in `0.0..1.0`.
@@ -197,5 +206,15 @@ mod tests {
         let now = Instant::now();
         let policy = BackoffPolicy::doubling(20 * SECOND, SECOND);
         assert!(Backoff::new(policy, 1, now).next(now) <= SECOND);
+    }
+
+    #[test]
+    fn a_service_that_names_a_pause_gets_it_and_a_little_more_up_to_an_hour() {
+        for seed in 0..200 {
+            let mut jitter = Jitter::new(seed);
+            assert!((60 * SECOND..=66 * SECOND).contains(&jitter.at_least(60 * SECOND)));
+            assert!((3600 * SECOND..=3960 * SECOND).contains(&jitter.at_least(Duration::MAX)));
+            assert_eq!(jitter.at_least(Duration::ZERO), Duration::ZERO);
+        }
     }
 }

@@ -41,6 +41,11 @@ fn is_readdressed(before: &Interface, after: &Interface) -> bool {
     (before.address, before.cidr, before.mtu) != (after.address, after.cidr, after.mtu)
 }
 
+/// The agent knows a NIC by its name too.
+fn is_renamed(before: &Interface, after: &Interface) -> bool {
+    (before.id, &before.name) != (after.id, &after.name)
+}
+
 /// What `desired` changes on a node that has `delivered`.
 pub fn diff(delivered: &NodeConfig, desired: &NodeConfig) -> Change {
     let (before, after) = (by_mac(delivered), by_mac(desired));
@@ -48,7 +53,7 @@ pub fn diff(delivered: &NodeConfig, desired: &NodeConfig) -> Change {
     Change {
         added: after.keys().filter(|mac| !before.contains_key(mac)).copied().collect(),
         removed: before.keys().filter(|mac| !after.contains_key(mac)).copied().collect(),
-        renamed: both().filter(|(_, old, new)| old.id != new.id).map(|(mac, ..)| mac).collect(),
+        renamed: both().filter(|(_, old, new)| is_renamed(old, new)).map(|(mac, ..)| mac).collect(),
         readdressed: both().filter(|(_, old, new)| is_readdressed(old, new)).map(|(mac, ..)| mac).collect(),
     }
 }
@@ -106,12 +111,18 @@ pub fn change_id(desired: &NodeConfig) -> String {
     desired.hash().as_str().chars().take(12).collect()
 }
 
-/// `delivered` as it is, and what is new in `desired` at its index, or the lowest free one.
+/// `delivered` as it is, and what is new in `desired` at its index, or the lowest free one; not what would
+/// take an address that a kept interface has.
 fn with_additions(delivered: &NodeConfig, desired: &NodeConfig) -> NodeConfig {
     let known: BTreeSet<Mac> = delivered.interfaces.iter().map(|i| i.mac_address).collect();
     let mut by_index: BTreeMap<u8, Interface> =
         delivered.interfaces.iter().map(|interface| (interface.id, interface.clone())).collect();
-    for added in desired.interfaces.iter().filter(|interface| !known.contains(&interface.mac_address)) {
+    let is_new = |interface: &&Interface| !known.contains(&interface.mac_address);
+    for added in desired.interfaces.iter().filter(is_new) {
+        // One address on two NICs breaks both: who takes over an address waits with the change it belongs to.
+        if by_index.values().any(|kept| (kept.address, kept.cidr) == (added.address, added.cidr)) {
+            continue;
+        }
         let free = (0..MAX_INTERFACES as u8).find(|index| !by_index.contains_key(index));
         let wanted = Some(added.id).filter(|index| !by_index.contains_key(index));
         let Some(index) = wanted.or(free) else { continue };
@@ -130,12 +141,15 @@ pub fn describe(delivered: &NodeConfig, desired: &NodeConfig) -> String {
     let (before, after) = (by_mac(delivered), by_mac(desired));
     let macs: BTreeSet<&Mac> = before.keys().chain(after.keys()).collect();
     let mut parts: Vec<String> = Vec::new();
+    if delivered.node_name != desired.node_name {
+        parts.push(format!("move from node {} to {}", delivered.node_name, desired.node_name));
+    }
     for mac in macs {
         match (before.get(mac), after.get(mac)) {
             (None, Some(new)) => parts.push(format!("add {mac} as {} ({})", new.name, new.address)),
             (Some(old), None) => parts.push(format!("remove {mac} ({}, {})", old.name, old.address)),
             (Some(old), Some(new)) => {
-                if old.id != new.id {
+                if is_renamed(old, new) {
                     parts.push(format!("rename {mac} from {} to {}", old.name, new.name));
                 }
                 if is_readdressed(old, new) {
@@ -151,3 +165,6 @@ pub fn describe(delivered: &NodeConfig, desired: &NodeConfig) -> String {
 fn facts(interface: &Interface) -> String {
     format!("{} in {} mtu {}", interface.address, interface.cidr, interface.mtu)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! Per delivery target the older object wins, then namespace/name; the answer depends on who is older,
 //! never on who polled first. While a POST for a node is under way nobody can take the node over.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::ids::{ConfigName, NodeName, ProviderId, VmId};
 use super::inventory::{Owner, RecordKey, Snapshot};
@@ -79,11 +79,15 @@ impl Claims {
         lost
     }
 
-    /// The config's POST, if any, is over.
-    pub fn end_post(&mut self, name: &ConfigName) {
-        for claim in self.nodes.values_mut().filter(|claim| &claim.owner.id.name == name) {
-            claim.is_posting = false;
+    /// The config's POST, if any, is over. Gives back whose POST it was.
+    pub fn end_post(&mut self, name: &ConfigName) -> Vec<RecordKey> {
+        let mut posted = Vec::new();
+        for (key, claim) in self.nodes.iter_mut().filter(|(_, claim)| &claim.owner.id.name == name) {
+            if std::mem::take(&mut claim.is_posting) {
+                posted.push(key.clone());
+            }
         }
+        posted
     }
 
     /// The object is gone: its nodes are free.
@@ -91,17 +95,20 @@ impl Claims {
         self.nodes.retain(|_, claim| &claim.owner.id.name != name);
     }
 
-    /// The object lists these VMs now, and delivers there: its claims for others are free.
+    /// The object lists these VMs now, and delivers there: its claims for others are free, but for a POST
+    /// under way.
     pub fn retain_vms(&mut self, name: &ConfigName, provider: &ProviderId, vms: &BTreeSet<VmId>) {
         self.nodes.retain(|key, claim| {
-            &claim.owner.id.name != name || (&key.provider == provider && vms.contains(&claim.vm))
+            let is_listed = &key.provider == provider && vms.contains(&claim.vm);
+            &claim.owner.id.name != name || is_listed || claim.is_posting
         });
     }
 
-    /// A VM of the config has this node now: its claims on other nodes are free (it was renamed).
-    pub fn retain_node_of_vm(&mut self, name: &ConfigName, vm: &VmId, node: &NodeName) {
+    /// The config's VMs have these nodes now: its claims on their former nodes are free (they were renamed).
+    pub fn retain_nodes(&mut self, name: &ConfigName, nodes: &BTreeMap<VmId, NodeName>) {
         self.nodes.retain(|key, claim| {
-            &claim.owner.id.name != name || &claim.vm != vm || &key.node == node || claim.is_posting
+            let is_former = nodes.get(&claim.vm).is_some_and(|node| node != &key.node);
+            &claim.owner.id.name != name || !is_former || claim.is_posting
         });
     }
 
@@ -114,3 +121,6 @@ impl Claims {
 fn seniority(owner: &Owner) -> (jiff::Timestamp, &ConfigName) {
     (owner.created, &owner.id.name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -262,6 +262,8 @@ impl fmt::Display for ConfigId {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -300,5 +302,63 @@ mod tests {
     #[test]
     fn vm_ids_compare_without_case() {
         assert_eq!(VmId::new(" ABC "), VmId::new("abc"));
+    }
+
+    #[test]
+    fn ids_are_read_from_a_file_as_they_are_made() {
+        let vm: VmId = serde_json::from_str("\" VM-1\"").unwrap();
+        assert_eq!(vm, VmId::new("vm-1"));
+        let name: NodeName = serde_json::from_str("\"Worker-1\"").unwrap();
+        assert_eq!(name.as_str(), "worker-1");
+        assert!(serde_json::from_str::<NodeName>("\"worker_1\"").is_err());
+        assert!(serde_json::from_str::<Mac>("\"fa:16\"").is_err());
+        assert_eq!(
+            serde_json::to_string(&"FA-16-3E-00-00-0A".parse::<Mac>().unwrap()).unwrap(),
+            "\"fa:16:3e:00:00:0a\""
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_but_not_at_any_length() {
+        let error = NodeName::new(&"한".repeat(5000)).unwrap_err().to_string();
+        assert!(error.len() < 400 && error.contains("RFC 1123"), "{error}");
+        assert!("é".repeat(5000).parse::<Mac>().unwrap_err().to_string().len() < 400);
+    }
+
+    #[test]
+    fn macs_are_ordered_as_numbers() {
+        let mut macs: Vec<Mac> = ["fa:16:3e:00:00:0a", "FA:16:3E:00:00:09", "0a:ff:ff:ff:ff:ff"]
+            .into_iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+        macs.sort();
+        let texts: Vec<_> = macs.iter().map(Mac::to_string).collect();
+        assert_eq!(texts, ["0a:ff:ff:ff:ff:ff", "fa:16:3e:00:00:09", "fa:16:3e:00:00:0a"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_mac_reads_back_in_every_spelling(octets: [u8; 6]) {
+            let mac = Mac(octets);
+            let text = mac.to_string();
+            for spelling in [text.clone(), text.to_uppercase(), text.replace(':', "-"), text.replace(':', "")] {
+                prop_assert_eq!(spelling.parse(), Ok(mac));
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_name_or_an_error_and_a_name_is_its_own_name(text in ".{0,80}") {
+            if let Ok(name) = NodeName::new(&text) {
+                prop_assert!(name.as_str().len() <= 63 && name.as_str().is_ascii());
+                prop_assert_eq!(NodeName::new(name.as_str()), Ok(name));
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_mac_or_an_error(text in ".{0,30}") {
+            if let Ok(mac) = text.parse::<Mac>() {
+                prop_assert_eq!(mac.to_string().parse(), Ok(mac));
+            }
+        }
     }
 }

@@ -105,6 +105,13 @@ pub struct Snapshot {
     pub foreign: Arc<Foreign>,
 }
 
+impl Snapshot {
+    /// The records of one delivery target.
+    pub fn records_at<'a>(&'a self, provider: &'a ProviderId) -> impl Iterator<Item = &'a Arc<Record>> {
+        self.records.values().filter(move |record| &record.provider_id == provider)
+    }
+}
+
 /// Entries of an inventory that cannot be used as they are, for example a record of the previous
 /// operator with a node name that no Kubernetes node can have. Never judged, never lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -277,3 +284,6 @@ fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &std::collections::BT
     }
     before != (snapshot.records.len(), snapshot.configs.get(name).cloned())
 }
+
+#[cfg(test)]
+mod tests;

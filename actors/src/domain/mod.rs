@@ -23,3 +23,8 @@ pub mod selection;
 pub mod settle;
 pub mod status;
 pub mod vm;
+
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod story;

@@ -137,6 +137,9 @@ impl NodeConfig {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::super::samples;
     use super::*;
 
     fn manager() -> NodeConfig {
@@ -167,5 +170,88 @@ mod tests {
     #[test]
     fn id_zero_is_always_written() {
         assert!(serde_json::to_string(&manager()).unwrap().contains(r#""id":0"#));
+    }
+
+    /// The documented rule, by a way of its own: sorted keys, no spaces, the nine fields that count.
+    fn documented_hash(node: &NodeConfig) -> String {
+        let interface = |i: &Interface| {
+            serde_json::json!({
+                "id": i.id, "name": i.name, "macAddress": i.mac_address, "address": i.address,
+                "cidr": i.cidr, "mtu": i.mtu,
+            })
+        };
+        let value = serde_json::json!({
+            "nodeName": node.node_name, "instanceId": node.instance_id,
+            "interfaces": node.interfaces.iter().map(interface).collect::<Vec<_>>(),
+        });
+        let text = sorted(&value);
+        Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn sorted(value: &serde_json::Value) -> String {
+        match value {
+            serde_json::Value::Object(fields) => {
+                let fields: std::collections::BTreeMap<_, _> = fields.iter().collect();
+                let fields = fields.iter().map(|(key, value)| format!("\"{key}\":{}", sorted(value)));
+                format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+            }
+            serde_json::Value::Array(items) => {
+                format!("[{}]", items.iter().map(sorted).collect::<Vec<_>>().join(","))
+            }
+            plain => plain.to_string(),
+        }
+    }
+
+    fn nodes() -> impl Strategy<Value = NodeConfig> {
+        let nics = prop::collection::vec((0_u8..3, 1_u8..4, 68_u16..71, any::<bool>()), 0..3);
+        (0_u8..2, 0_u8..2, nics).prop_map(|(name, vm, nics)| {
+            let mut node = samples::node(&format!("n{name}"), &format!("vm-{vm}"), &[]);
+            node.interfaces = nics
+                .into_iter()
+                .map(|(index, n, mtu, has_port)| {
+                    let nic = samples::nic(index, n);
+                    Interface { mtu, port_id: nic.port_id.clone().filter(|_| has_port), ..nic }
+                })
+                .collect();
+            node
+        })
+    }
+
+    #[test]
+    fn each_field_that_the_agent_sees_makes_a_difference() {
+        let edits: [fn(&mut NodeConfig); 8] = [
+            |node| node.node_name = samples::name("other"),
+            |node| node.instance_id = "other".into(),
+            |node| node.interfaces[0].id = 1,
+            |node| node.interfaces[0].name = "multinic1".to_owned(),
+            |node| node.interfaces[0].mac_address = samples::mac(9),
+            |node| node.interfaces[0].address = "10.0.0.11".parse().unwrap(),
+            |node| node.interfaces[0].cidr = "10.0.0.0/23".parse().unwrap(),
+            |node| node.interfaces[0].mtu = 1451,
+        ];
+        for (n, edit) in edits.into_iter().enumerate() {
+            let mut other = manager();
+            edit(&mut other);
+            assert!(!other.is_same(&manager()) && other.hash() != manager().hash(), "edit {n}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn two_lists_are_the_same_exactly_if_their_hashes_are(a in nodes(), b in nodes()) {
+            prop_assert_eq!(a.is_same(&b), a.hash() == b.hash());
+            prop_assert_eq!(a.is_same(&b), b.is_same(&a));
+        }
+
+        #[test]
+        fn the_hash_follows_the_documented_rule(node in nodes()) {
+            prop_assert_eq!(node.hash().to_string(), documented_hash(&node));
+        }
+
+        #[test]
+        fn a_list_comes_back_as_it_was_written(node in nodes()) {
+            let text = serde_json::to_string(&node).unwrap();
+            prop_assert_eq!(serde_json::from_str::<NodeConfig>(&text).unwrap(), node);
+        }
     }
 }

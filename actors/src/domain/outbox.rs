@@ -2,7 +2,7 @@
 //!
 //! A slow or dead receiver never makes a queue: a node has one wanted state, the newest.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque, hash_map};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 pub struct Outbox {
     entries: BTreeMap<NodeName, Entry>,
     delivered: BTreeMap<NodeName, Arc<NodeConfig>>,
+    /// Nodes that may have something else than `delivered` says: a POST for them ended without an answer.
+    in_doubt: BTreeSet<NodeName>,
     flight: Option<Flight>,
     /// Parts of a refused batch that are still to be tried, each on its own.
     probes: VecDeque<Probe>,
@@ -42,7 +44,7 @@ pub struct Outbox {
 struct Entry {
     vm: VmId,
     wanted: Arc<NodeConfig>,
-    /// Send it even if it is delivered: a re-send, or a POST of unknown outcome before.
+    /// Send it even if it is delivered.
     must_send: bool,
     refusal: Option<Refusal>,
 }
@@ -60,10 +62,15 @@ struct Probe {
     has_server_error: bool,
 }
 
+/// What became of one node of a flight.
+type NodeAnswer = (Arc<NodeConfig>, Result<(), String>);
+
 #[derive(Clone, Debug)]
 struct Flight {
     id: u64,
     nodes: Vec<Arc<NodeConfig>>,
+    /// Nodes that had to be sent even if delivered, and have to be again unless this flight is taken.
+    owed: Vec<NodeName>,
     probe: Option<Probe>,
 }
 
@@ -94,7 +101,7 @@ pub struct Finished {
     pub failure: Option<String>,
 }
 
-/// A node that was taken.
+/// A node that was taken, wanted still or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Its VM.
@@ -112,6 +119,7 @@ impl Outbox {
         Self {
             entries: BTreeMap::new(),
             delivered: BTreeMap::new(),
+            in_doubt: BTreeSet::new(),
             flight: None,
             probes: VecDeque::new(),
             has_server_error: false,
@@ -124,10 +132,20 @@ impl Outbox {
         }
     }
 
-    /// The receiver is another one now: nothing is known of it, nothing that it refused counts.
+    /// The receiver may judge otherwise now (another address, another interval): nothing that it refused
+    /// counts, and nothing waits. What is under way is still answered.
     pub fn start_over(&mut self, rest: Duration, seed: u64, now: Instant) {
-        let delivered = std::mem::take(&mut self.delivered);
-        *self = Self { delivered, flights: self.flights, ..Self::new(rest, seed, now) };
+        let fresh = Self::new(rest, seed, now);
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.values_mut().for_each(|entry| entry.refusal = None);
+        *self = Self {
+            entries,
+            delivered: std::mem::take(&mut self.delivered),
+            in_doubt: std::mem::take(&mut self.in_doubt),
+            flight: self.flight.take(),
+            flights: self.flights,
+            ..fresh
+        };
     }
 
     /// Takes over what the inventory knows. What was delivered since is newer and stays.
@@ -135,10 +153,25 @@ impl Outbox {
         self.delivered.entry(delivered.node_name.clone()).or_insert(delivered);
     }
 
-    /// The node is another config's: nothing is known of it any more, and nothing is sent to it.
+    /// Another config delivered this to the node, later than anything that was sent from here.
+    pub fn learn_foreign(&mut self, delivered: Arc<NodeConfig>) {
+        self.delivered.insert(delivered.node_name.clone(), delivered);
+    }
+
+    /// The node is another config's: nothing is known of it any more, nothing is sent to it, and the answer
+    /// to a POST under way does not count for it.
     pub fn forget(&mut self, node: &NodeName) {
         self.delivered.remove(node);
+        self.in_doubt.remove(node);
         self.entries.remove(node);
+        if let Some(flight) = &mut self.flight {
+            flight.nodes.retain(|sent| &sent.node_name != node);
+        }
+    }
+
+    /// The node may have been sent something of which nothing was heard: whatever is wanted next is sent.
+    pub fn doubt(&mut self, node: NodeName) {
+        self.in_doubt.insert(node);
     }
 
     /// What a node was sent.
@@ -146,14 +179,18 @@ impl Outbox {
         self.delivered.get(node)
     }
 
-    /// What a VM was sent; the wanted node's first, should it have two records.
-    pub fn delivered_of(&self, vm: &VmId) -> Option<&Arc<NodeConfig>> {
-        let of_vm = |node: &&Arc<NodeConfig>| &node.instance_id == vm;
-        let wanted = self.entries.iter().find(|(_, entry)| &entry.vm == vm).map(|(name, _)| name);
-        wanted
-            .and_then(|name| self.delivered.get(name))
-            .filter(of_vm)
-            .or_else(|| self.delivered.values().find(of_vm))
+    /// What each VM was sent; the wanted node's first, should it have two records.
+    pub fn delivered_by_vm(&self) -> HashMap<&VmId, &Arc<NodeConfig>> {
+        let mut by_vm = HashMap::with_capacity(self.delivered.len());
+        for (name, node) in &self.delivered {
+            let is_wanted = self.entries.get(name).is_some_and(|entry| entry.vm == node.instance_id);
+            match by_vm.entry(&node.instance_id) {
+                hash_map::Entry::Vacant(vacant) => drop(vacant.insert(node)),
+                hash_map::Entry::Occupied(mut other) if is_wanted => drop(other.insert(node)),
+                hash_map::Entry::Occupied(_) => {}
+            }
+        }
+        by_vm
     }
 
     /// Replaces what is wanted. What is no longer in it will not be sent.
@@ -222,7 +259,8 @@ impl Outbox {
     fn is_due(&self, name: &NodeName, entry: &Entry, now: Instant) -> bool {
         let is_resting =
             entry.refusal.as_ref().is_some_and(|r| r.content.is_same(&entry.wanted) && now < r.until);
-        (entry.must_send || self.is_changed(name, entry)) && !is_resting
+        let is_wanted = entry.must_send || self.in_doubt.contains(name) || self.is_changed(name, entry);
+        is_wanted && !is_resting
     }
 
     /// The next batch, or when to ask again.
@@ -252,9 +290,9 @@ impl Outbox {
     }
 
     fn wait_for_refused(&self) -> Next {
-        let ends = self.entries.values().filter_map(|entry| {
-            let refusal = entry.refusal.as_ref()?;
-            refusal.content.is_same(&entry.wanted).then_some(refusal.until)
+        let ends = self.entries.iter().filter_map(|(name, entry)| {
+            let until = entry.refusal.as_ref()?.until;
+            self.is_due(name, entry, until).then_some(until)
         });
         ends.min().map_or(Next::Idle, Next::Wait)
     }
@@ -276,7 +314,11 @@ impl Outbox {
 
     /// Flight `id` did not leave after all.
     pub fn abandon(&mut self, id: u64) {
-        if let Some(Flight { probe: Some(probe), .. }) = self.flight.take_if(|flight| flight.id == id) {
+        let Some(flight) = self.flight.take_if(|flight| flight.id == id) else {
+            return;
+        };
+        flight.owed.iter().for_each(|node| self.resend(node));
+        if let Some(probe) = flight.probe {
             self.probes.push_front(probe);
         }
     }
@@ -284,8 +326,18 @@ impl Outbox {
     fn depart(&mut self, nodes: Vec<Arc<NodeConfig>>, probe: Option<Probe>) -> Next {
         self.flights += 1;
         let id = self.flights;
-        self.flight = Some(Flight { id, nodes: nodes.clone(), probe });
+        let owed = self.take_owed(&nodes);
+        self.flight = Some(Flight { id, nodes: nodes.clone(), owed, probe });
         Next::Post { id, nodes }
+    }
+
+    /// What is asked for from now on is asked for anew: this departure does not answer it.
+    fn take_owed(&mut self, nodes: &[Arc<NodeConfig>]) -> Vec<NodeName> {
+        let names = nodes.iter().map(|node| &node.node_name);
+        let is_owed = |name: &&NodeName| {
+            self.entries.get_mut(*name).is_some_and(|entry| std::mem::take(&mut entry.must_send))
+        };
+        names.filter(is_owed).cloned().collect()
     }
 
     /// Takes in the answer to flight `id`.
@@ -293,22 +345,30 @@ impl Outbox {
         let Some(flight) = self.flight.take_if(|flight| flight.id == id) else {
             return Finished::default();
         };
-        match answer {
+        let results = match answer {
             Ok(PostAnswer::AllAccepted) => {
-                let all = flight.nodes.iter().map(|node| (Arc::clone(node), Ok(()))).collect();
-                self.answered(all, now)
+                flight.nodes.iter().map(|node| (Arc::clone(node), Ok(()))).collect()
             }
-            Ok(PostAnswer::PerNode(results)) => self.answered(match_results(&flight.nodes, results), now),
-            Err(error) => self.failed(flight, error, now),
-        }
+            Ok(PostAnswer::PerNode(results)) => match_results(&flight.nodes, results),
+            Err(error) => {
+                flight.owed.iter().for_each(|node| self.resend(node));
+                return self.failed(flight, error, now);
+            }
+        };
+        self.answered(results, &flight.owed, now)
     }
 
-    fn answered(&mut self, results: Vec<(Arc<NodeConfig>, Result<(), String>)>, now: Instant) -> Finished {
+    fn answered(&mut self, results: Vec<NodeAnswer>, owed: &[NodeName], now: Instant) -> Finished {
         let mut finished = Finished::default();
         for (node, result) in results {
             match result {
-                Ok(()) => finished.accepted.extend(self.accept(node)),
-                Err(message) => finished.refused += self.refuse(&node, message, now),
+                Ok(()) => finished.accepted.push(self.accept(node)),
+                Err(message) => {
+                    if owed.contains(&node.node_name) {
+                        self.resend(&node.node_name);
+                    }
+                    finished.refused += self.refuse(&node, message, now);
+                }
             }
         }
         self.backoff.reset(now);
@@ -318,14 +378,16 @@ impl Outbox {
         finished
     }
 
-    fn accept(&mut self, node: Arc<NodeConfig>) -> Option<Accepted> {
+    /// What was taken counts, also when nothing is wanted of the node any more.
+    fn accept(&mut self, node: Arc<NodeConfig>) -> Accepted {
         let before = self.delivered.insert(node.node_name.clone(), Arc::clone(&node));
+        self.in_doubt.remove(&node.node_name);
         self.forget_earlier_name(&node);
         let is_change = !before.is_some_and(|before| before.is_same(&node));
-        let entry = self.entries.get_mut(&node.node_name)?;
-        entry.must_send = false;
-        entry.refusal = None;
-        Some(Accepted { vm: node.instance_id.clone(), node, is_change })
+        if let Some(entry) = self.entries.get_mut(&node.node_name) {
+            entry.refusal = None;
+        }
+        Accepted { vm: node.instance_id.clone(), node, is_change }
     }
 
     /// A VM that was renamed has its record under the new name only.
@@ -338,7 +400,6 @@ impl Outbox {
         let Some(entry) = self.entries.get_mut(&node.node_name) else {
             return 0;
         };
-        entry.must_send = false;
         entry.refusal = Some(Refusal { content: Arc::clone(node), until, message });
         1
     }
@@ -357,7 +418,7 @@ impl Outbox {
             }
             PostFailure::ServerError => self.note_server_error(&flight),
             PostFailure::UnknownOutcome => {
-                flight.nodes.iter().for_each(|node| self.resend(&node.node_name));
+                self.in_doubt.extend(flight.nodes.iter().map(|node| node.node_name.clone()));
                 self.probes.clear();
             }
             PostFailure::Unavailable | PostFailure::Rejected => self.probes.clear(),
@@ -384,7 +445,7 @@ impl Outbox {
     fn pause(&mut self, error: PostError, is_probe: bool, now: Instant) {
         let is_probing = is_probe && error.failure == PostFailure::ServerError;
         let pause = if is_probing { self.probe_pause() } else { self.backoff.next(now) };
-        let asked = error.retry_after.unwrap_or_default().min(self.rest * 2);
+        let asked = error.retry_after.map_or(Duration::ZERO, |asked| self.jitter.at_least(asked));
         self.not_before = Some(now + pause.max(asked));
         self.failure = Some(error.message);
     }
@@ -409,10 +470,7 @@ fn is_refused(entry: &Entry) -> bool {
 }
 
 /// A node that the answer does not name was not taken.
-fn match_results(
-    nodes: &[Arc<NodeConfig>],
-    results: Vec<NodeResult>,
-) -> Vec<(Arc<NodeConfig>, Result<(), String>)> {
+fn match_results(nodes: &[Arc<NodeConfig>], results: Vec<NodeResult>) -> Vec<NodeAnswer> {
     let mut by_name: BTreeMap<NodeName, Result<(), String>> =
         results.into_iter().map(|result| (result.node, result.result)).collect();
     let unnamed = || Err("the answer does not name this node".to_owned());
@@ -421,3 +479,6 @@ fn match_results(
         .map(|node| (Arc::clone(node), by_name.remove(&node.node_name).unwrap_or_else(unnamed)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

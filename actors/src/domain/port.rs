@@ -144,3 +144,33 @@ pub struct PortVerdict {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_written_as_the_words_that_people_see_and_stand_in_the_order_of_the_rules() {
+        let mut all = vec![
+            Verdict::OverLimit,
+            Verdict::PrimaryNic,
+            Verdict::BeforeBaseline,
+            Verdict::NoCreationTime,
+            Verdict::NoTargetSubnet,
+            Verdict::NoIPv4,
+            Verdict::StatusNotAllowed,
+            Verdict::OtherProject,
+            Verdict::OwnerNotCompute,
+            Verdict::Unreadable,
+            Verdict::Selected,
+        ];
+        all.sort();
+        assert_eq!(
+            serde_json::to_string(&all).unwrap(),
+            concat!(
+                r#"["Selected","Unreadable","OwnerNotCompute","OtherProject","StatusNotAllowed","NoIPv4","#,
+                r#""NoTargetSubnet","NoCreationTime","BeforeBaseline","PrimaryNic","OverLimit"]"#
+            )
+        );
+    }
+}

@@ -77,8 +77,10 @@ pub struct Progress {
     pub last_synced_at: Option<Timestamp>,
     /// The last error, until the next success.
     pub last_error: Option<String>,
+    /// The round that was in order last, and how many changes were delivered by then.
+    success: Option<(u64, u64)>,
     /// The verdict on `Ready` that was published last, for the time in which a change is under way.
-    verdict: Option<(Reason, String)>,
+    pub verdict: Option<(Reason, String)>,
     /// When the next poll is due.
     pub next_poll_at: Option<Timestamp>,
     /// When the last one began.
@@ -93,8 +95,7 @@ impl Progress {
         let skipped = self.all_skipped();
         let (reason, message) = self.verdict(config, &skipped);
         if reason.ready() == Some(true) && !self.is_settling() {
-            self.last_synced_at = Some(now);
-            self.last_error = None;
+            self.note_success(now);
         }
         if reason.ready() == Some(false) {
             self.last_error = Some(cut(&message));
@@ -118,8 +119,7 @@ impl Progress {
                 skipped: skipped.len() as u32,
             },
             skipped: listed(&skipped),
-            pending_changes: round
-                .map_or_else(Vec::new, |r| r.pending.iter().take(MAX_LISTED).cloned().collect()),
+            pending_changes: round.map_or_else(Vec::new, |round| listed_changes(&round.pending)),
             ports: round.map_or_else(BTreeMap::new, |round| count_verdicts(&round.vms)),
             vms: round.map_or_else(Vec::new, |round| with_skips(&round.vms, &skipped)),
             next_poll_at: self.next_poll_at,
@@ -127,6 +127,16 @@ impl Progress {
             last_error_detail: self.failure.as_ref().map(|failure| failure.detail.clone()),
             token_expires_at: self.token_expires_at,
         }
+    }
+
+    /// Only what is new is a success: being asked again is none.
+    fn note_success(&mut self, now: Timestamp) {
+        let success = self.round.as_ref().map(|round| (round.round, self.delivery.changes));
+        if self.success != success || self.last_synced_at.is_none() {
+            self.success = success;
+            self.last_synced_at = Some(now);
+        }
+        self.last_error = None;
     }
 
     /// Those the round left out, and those the receiver refused.
@@ -220,6 +230,11 @@ fn listed(skipped: &BTreeMap<VmId, (SkipReason, String)>) -> Vec<SkippedVm> {
         .collect()
 }
 
+fn listed_changes(pending: &[PendingChange]) -> Vec<PendingChange> {
+    let with_cut = |change: &PendingChange| PendingChange { what: cut(&change.what), ..change.clone() };
+    pending.iter().take(MAX_LISTED).map(with_cut).collect()
+}
+
 fn count_verdicts(vms: &[VmReport]) -> BTreeMap<Verdict, u32> {
     let mut counts = BTreeMap::new();
     for port in vms.iter().flat_map(|vm| &vm.ports) {
@@ -280,3 +295,6 @@ fn at_rest(id: ConfigId, generation: i64, reason: Reason, message: &str) -> Conf
         token_expires_at: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

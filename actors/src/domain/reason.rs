@@ -98,3 +98,22 @@ impl fmt::Display for SkipReason {
         fmt::Debug::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_reads_as_its_word_and_only_two_of_them_are_good() {
+        let good = [Reason::Synced, Reason::NoChange];
+        for reason in [Reason::ConfigError, Reason::ViolaPostError, Reason::AllSkipped, Reason::InternalError]
+        {
+            assert_eq!(reason.ready(), Some(false), "{reason}");
+        }
+        assert_eq!(good.map(Reason::ready), [Some(true); 2]);
+        assert_eq!(Reason::Pending.ready(), None);
+        assert_eq!(Reason::NeutronPortError.to_string(), "NeutronPortError");
+        assert_eq!(serde_json::to_string(&Reason::NeutronPortError).unwrap(), "\"NeutronPortError\"");
+        assert_eq!(SkipReason::ChangeHeld.to_string(), "ChangeHeld");
+    }
+}

@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 
 use super::config::{Baseline, SelectionRules};
 use super::ids::{Mac, PortId};
+use super::inventory::Held;
 use super::port::{ListedPort, Port, PortVerdict, TargetSubnet, Verdict};
 
 /// A port that qualifies, with the address that was chosen.
@@ -52,6 +53,8 @@ pub struct Context<'a> {
     pub delivered: &'a HashSet<PortId>,
     /// MACs that this VM's node was delivered, for records that name no port.
     pub delivered_macs: &'a HashSet<Mac>,
+    /// Indices that the VM's ports hold, those included that do not qualify for a while.
+    pub held: &'a [Held],
     /// Since when which delivered port passes through BUILD.
     pub rewiring: &'a BTreeMap<PortId, Instant>,
     /// The monotonic clock.
@@ -188,7 +191,8 @@ fn baseline_rule(port: &Port, context: Context<'_>) -> Result<(), LeftOut> {
     let Baseline::Since(baseline) = context.rules.baseline else {
         return Ok(());
     };
-    if was_delivered(port, context) {
+    // A port that holds an index was delivered once, even if its node has it no more.
+    if was_delivered(port, context) || context.held.iter().any(|held| held.port.as_ref() == Some(&port.id)) {
         return Ok(());
     }
     let Some(text) = port.created_at.as_deref() else {
@@ -228,3 +232,6 @@ fn doubled_mac(ports: &[ListedPort], candidates: &[Candidate]) -> Option<String>
         Some(format!("ports {} and {} have the same MAC {}", candidate.port, twin.id, candidate.mac))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -172,3 +172,6 @@ fn settle_node(
         settled.wanted.insert(name.clone(), Wanted { vm: vm.clone(), node: send, down });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,6 +111,7 @@ pub fn step(state: &VmState, input: VmInput<'_>) -> (VmState, Decision) {
             subnets: input.subnets,
             delivered: input.delivered_ports,
             delivered_macs: &macs,
+            held: &state.held,
             rewiring: &state.rewiring,
             now: input.now,
         },
@@ -242,3 +243,6 @@ fn interface(input: VmInput<'_>, index: u8, candidate: &Candidate) -> Result<Int
         subnet_id: Some(subnet.id.clone()),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,6 +67,12 @@ impl InventoryHandle {
         self.0.by_vm.get(&(provider.clone(), vm.clone())).map(|record| Arc::clone(&record))
     }
 
+    /// Everything that happened, persisted or not: what decisions are made from. Readers get
+    /// [`Self::snapshot`].
+    pub fn applied(&self) -> Arc<Snapshot> {
+        self.working().unwrap_or_default()
+    }
+
     /// What is kept of a config, persisted or not.
     pub fn config_state(&self, name: &ConfigName) -> Option<Arc<ConfigState>> {
         let working = self.working()?;

@@ -21,6 +21,8 @@ pub enum Fault {
     Err(String),
     /// Never goes on: only a kill ends it.
     Hang,
+    /// Goes on later: what arrives meanwhile waits.
+    Wait(std::time::Duration),
 }
 
 /// Decides about faults. Given to one tree ([`super::Tree::with_faults`]), so that tests do not meet.
@@ -47,5 +49,9 @@ pub(super) async fn suffer(fault: Fault) -> Result<(), super::Suspect> {
         Fault::Panic(text) => std::panic::panic_any(text),
         Fault::Err(text) => Err(super::Suspect::new(text)),
         Fault::Hang => std::future::pending().await,
+        Fault::Wait(time) => {
+            tokio::time::sleep(time).await;
+            Ok(())
+        }
     }
 }

@@ -21,23 +21,21 @@ struct Entry {
 }
 
 impl Ledger {
-    /// Takes an event in and names it.
-    pub(super) fn add(&mut self, event: Event, holds_back_posts: bool) -> u64 {
-        // A newer state of the DOWN ports makes an older one worthless.
-        if matches!(event, Event::DownPorts { .. }) {
-            self.open.retain(|_, entry| !matches!(entry.event, Event::DownPorts { .. }));
-        }
+    /// Takes an event in.
+    pub(super) fn add(&mut self, event: Event, holds_back_posts: bool) {
+        // A newer state of the DOWN ports makes an older one worthless; so does a doubled event.
+        let is_down_ports = matches!(event, Event::DownPorts { .. });
+        self.open.retain(|_, entry| {
+            let is_older_state = is_down_ports && matches!(entry.event, Event::DownPorts { .. });
+            !is_older_state && entry.event != event
+        });
         self.next += 1;
         self.open.insert(self.next, Entry { event, holds_back_posts });
-        self.next
     }
 
-    pub(super) fn event(&self, number: u64) -> Option<&Event> {
-        self.open.get(&number).map(|entry| &entry.event)
-    }
-
-    pub(super) fn numbers(&self) -> impl Iterator<Item = u64> {
-        self.open.keys().copied()
+    /// What is not acknowledged yet, oldest first.
+    pub(super) fn open(&self) -> impl Iterator<Item = (u64, &Event)> {
+        self.open.iter().map(|(number, entry)| (*number, &entry.event))
     }
 
     /// The inventory keeps the event; what was sent twice is acknowledged twice.
@@ -61,6 +59,11 @@ impl Ledger {
             _ => &[],
         });
         nodes.map(|node| node.node_name.clone()).collect()
+    }
+
+    /// The store works again: what it was given is kept by now.
+    pub(super) fn store_works(&mut self) {
+        self.problem = None;
     }
 
     /// Why the store does not keep what it is given, if so.

@@ -1,0 +1,120 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+
+use super::lock;
+use super::script::{Script, defect};
+use crate::boundary::{BoxFuture, Loaded, Store, StoreError};
+use crate::domain::inventory::Snapshot;
+
+/// A store in memory whose content outlives the tree. Clones are one store.
+#[derive(Clone, Default)]
+pub struct FakeStore(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    content: Snapshot,
+    loads: usize,
+    saves: usize,
+    load: Script<Trouble>,
+    save: Script<Trouble>,
+}
+
+#[derive(Clone, Debug)]
+enum Trouble {
+    Fails(String),
+    Hangs,
+    Panics,
+}
+
+impl FakeStore {
+    /// Puts `content` in, as if an earlier run had left it.
+    pub fn holds(&self, content: Snapshot) {
+        lock(&self.0).content = content;
+    }
+
+    /// What is kept durably.
+    pub fn content(&self) -> Snapshot {
+        lock(&self.0).content.clone()
+    }
+
+    /// How often it was read.
+    pub fn loads(&self) -> usize {
+        lock(&self.0).loads
+    }
+
+    /// How many writes succeeded.
+    pub fn saves(&self) -> usize {
+        lock(&self.0).saves
+    }
+
+    /// Every read fails, until [`Self::heals`].
+    pub fn loads_fail(&self, problem: &str) {
+        lock(&self.0).load.stand(Trouble::Fails(problem.to_owned()));
+    }
+
+    /// Every write fails, until [`Self::heals`].
+    pub fn saves_fail(&self, problem: &str) {
+        lock(&self.0).save.stand(Trouble::Fails(problem.to_owned()));
+    }
+
+    /// Every write takes this long.
+    pub fn saves_take(&self, time: Duration) {
+        lock(&self.0).save.takes = time;
+    }
+
+    /// The next write never ends.
+    pub fn next_save_hangs(&self) {
+        lock(&self.0).save.push(1, Trouble::Hangs);
+    }
+
+    /// The next write panics.
+    pub fn next_save_panics(&self) {
+        lock(&self.0).save.push(1, Trouble::Panics);
+    }
+
+    /// Everything works again, at once.
+    pub fn heals(&self) {
+        let mut inner = lock(&self.0);
+        inner.load.heal();
+        inner.save.heal();
+    }
+}
+
+async fn suffer(takes: Duration, trouble: Option<Trouble>) -> Result<(), StoreError> {
+    tokio::time::sleep(takes).await;
+    match trouble {
+        None => Ok(()),
+        Some(Trouble::Fails(problem)) => Err(StoreError(problem)),
+        Some(Trouble::Hangs) => std::future::pending().await,
+        Some(Trouble::Panics) => defect(),
+    }
+}
+
+impl Store for FakeStore {
+    fn load(&self) -> BoxFuture<'_, Result<Loaded, StoreError>> {
+        let (takes, trouble) = {
+            let mut inner = lock(&self.0);
+            inner.loads += 1;
+            inner.load.take()
+        };
+        async move {
+            suffer(takes, trouble).await?;
+            Ok(Loaded { snapshot: self.content(), warnings: Vec::new() })
+        }
+        .boxed()
+    }
+
+    fn save(&self, snapshot: Arc<Snapshot>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (takes, trouble) = lock(&self.0).save.take();
+        async move {
+            suffer(takes, trouble).await?;
+            let mut inner = lock(&self.0);
+            inner.content = Snapshot::clone(&snapshot);
+            inner.saves += 1;
+            Ok(())
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,137 @@
+//! One POST at a time: what goes out next, and what its answer means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use super::{Flight, PostResult, State, Viola, ViolaMsg, now, owner_of};
+use crate::boundary::PostError;
+use crate::domain::config::Config;
+use crate::domain::ids::NodeName;
+use crate::domain::inventory::{Event, RecordKey};
+use crate::domain::node::NodeConfig;
+use crate::domain::outbox::{Finished, Next};
+use crate::domain::post::PostFailure;
+use crate::supervision::{TaskPanicked, Ticket};
+
+/// The receiver's adapter has a deadline; this one lies far beyond it, and only a defect reaches it.
+const POST_DEADLINE: Duration = Duration::from_secs(600);
+
+impl Viola {
+    /// Sends the next batch, if there is one and nothing stands against it.
+    pub(super) fn pump(&self, state: &mut State) {
+        state.wake.cancel();
+        let is_held_back = state.config.paused || state.awaits_round || state.ledger.holds_back_posts();
+        if is_held_back || state.flight.is_some() {
+            return;
+        }
+        loop {
+            match state.outbox.next(now()) {
+                Next::Idle => break state.node.set_phase("idle"),
+                Next::Wait(moment) => {
+                    let wait = moment.saturating_duration_since(now());
+                    state.wake.arm(wait, &state.me, ViolaMsg::WakeDue);
+                    break state.node.set_phase("waiting");
+                }
+                Next::Post { id, nodes } => {
+                    let key = |node: &NodeName| RecordKey {
+                        provider: state.config.provider.clone(),
+                        node: node.clone(),
+                    };
+                    let keys: Vec<_> = nodes.iter().map(|node| key(&node.node_name)).collect();
+                    let lost = self.claims.begin_post(&keys, &state.config.id.name);
+                    if lost.is_empty() {
+                        self.depart(state, id, nodes);
+                        break;
+                    }
+                    // Taken over since the round: the next round tells why.
+                    self.claims.end_post(&state.config.id.name);
+                    lost.iter().for_each(|node| state.outbox.forget(node));
+                    state.outbox.abandon(id);
+                }
+            }
+        }
+    }
+
+    pub(super) fn depart(&self, state: &mut State, id: u64, nodes: Vec<Arc<NodeConfig>>) {
+        state.node.set_phase("posting");
+        let (delivery, config) = (Arc::clone(&self.delivery), Arc::clone(&state.config));
+        let post = async move {
+            let answer = tokio::time::timeout(POST_DEADLINE, delivery.post(config, nodes)).await;
+            answer.unwrap_or_else(|_| Err(unknown_outcome("the POST did not end in time".to_owned())))
+        };
+        let answer: BoxFuture<'static, PostResult> = post.boxed();
+        let answer = answer.shared();
+        state.post.start(&state.me, answer.clone(), ViolaMsg::PostDone);
+        state.flight = Some(Flight { id, config: Arc::clone(&state.config), former: None, answer });
+    }
+
+    pub(super) fn post_done(
+        &self,
+        state: &mut State,
+        ticket: Ticket,
+        result: Result<PostResult, TaskPanicked>,
+    ) {
+        if !state.post.accept(ticket) {
+            return;
+        }
+        let Some(flight) = state.flight.take() else { return };
+        self.claims.end_post(&state.config.id.name);
+        self.retain_claims(&state.config);
+        let answer = result
+            .unwrap_or_else(|panicked| Err(unknown_outcome(format!("the POST failed inside: {panicked}"))));
+        let finished = self.land(state, flight, answer);
+        state.log_failure(&finished);
+        state.node.set_last_error(finished.failure.clone());
+        self.count_down_attempt(state, &finished);
+        self.pump(state);
+        self.report(state);
+    }
+
+    /// Takes in the answer to a POST, and has remembered what was taken.
+    pub(super) fn land(&self, state: &mut State, flight: Flight, answer: PostResult) -> Finished {
+        let finished = match flight.former {
+            Some(mut former) => former.finish(flight.id, answer, now()),
+            None => state.outbox.finish(flight.id, answer, now()),
+        };
+        self.record_deliveries(state, &flight.config, &finished);
+        finished
+    }
+
+    fn record_deliveries(&self, state: &mut State, config: &Config, finished: &Finished) {
+        if finished.accepted.is_empty() {
+            return;
+        }
+        state.changes += finished.accepted.iter().filter(|accepted| accepted.is_change).count() as u64;
+        let event = Event::Delivered {
+            owner: owner_of(config),
+            provider: config.provider.clone(),
+            nodes: finished.accepted.iter().map(|accepted| Arc::clone(&accepted.node)).collect(),
+            at: self.clock.now(),
+        };
+        self.remember(state, event, false);
+    }
+}
+
+impl State {
+    /// One line when a receiver begins to fail, or fails otherwise, and one when it takes nodes again.
+    fn log_failure(&mut self, finished: &Finished) {
+        let name = &self.config.id.name;
+        match &finished.failure {
+            Some(failure) if self.logged_failure.as_ref() != Some(failure) => {
+                tracing::warn!("{name}: {failure}");
+                self.logged_failure = Some(failure.clone());
+            }
+            None if !finished.accepted.is_empty() && self.logged_failure.take().is_some() => {
+                tracing::info!("{name}: node configs are taken again");
+            }
+            Some(_) | None => {}
+        }
+    }
+}
+
+fn unknown_outcome(message: String) -> PostError {
+    PostError { failure: PostFailure::UnknownOutcome, message, retry_after: None }
+}

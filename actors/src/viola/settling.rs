@@ -1,0 +1,205 @@
+//! Gathering a round's decisions and settling them together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::history::Delivered;
+use super::{Gathering, State, Viola, owner_of};
+use crate::config::ConfigMsg;
+use crate::domain::claims::Claimed;
+use crate::domain::config::Config;
+use crate::domain::ids::{NodeName, VmId};
+use crate::domain::inventory::{Event, Owner, RecordKey};
+use crate::domain::progress::RoundReport;
+use crate::domain::settle::{self, Settled, settle};
+use crate::domain::status::VmReport;
+use crate::domain::vm::{Decision, Outcome};
+
+impl Viola {
+    pub(super) fn round(&self, state: &mut State, round: u64, expected: BTreeSet<VmId>, config: Arc<Config>) {
+        self.take_config(state, config);
+        state.gathering = Some(Gathering { round, missing: expected });
+        self.settle_if_complete(state);
+    }
+
+    pub(super) fn settle_if_complete(&self, state: &mut State) {
+        if state.gathering.as_ref().is_some_and(|gathering| gathering.missing.is_empty()) {
+            self.settle(state);
+        }
+    }
+
+    pub(super) fn decided(&self, state: &mut State, round: u64, decision: Decision) {
+        let Some(gathering) = &mut state.gathering else {
+            return;
+        };
+        // A late decision of an earlier round, or a second one for the same VM.
+        if gathering.round != round || !gathering.missing.remove(&decision.vm) {
+            return;
+        }
+        state.decisions.insert(decision.vm.clone(), decision);
+        self.settle_if_complete(state);
+    }
+
+    /// All decisions are in: settle who gets what, remember allocations, tell the config, send.
+    pub(super) fn settle(&self, state: &mut State) {
+        let Some(gathering) = state.gathering.take() else {
+            return;
+        };
+        state.awaits_round = false;
+        self.learn(state);
+        let config = Arc::clone(&state.config);
+        let owner = owner_of(&config);
+        let (mut lost, mut nodes) = (Vec::new(), BTreeMap::new());
+        let mut claim = |node: &NodeName, vm: &VmId| {
+            let key = RecordKey { provider: config.provider.clone(), node: node.clone() };
+            let claimed = self.claims.claim(&key, &owner, vm);
+            if !matches!(claimed, Claimed::Refused(_)) {
+                nodes.insert(vm.clone(), node.clone());
+            }
+            match claimed {
+                Claimed::Granted => Ok(()),
+                Claimed::TakenOver(loser) => {
+                    tracing::warn!("{}: node {node} taken over from the younger {loser}", config.id.name);
+                    Ok(())
+                }
+                Claimed::Refused(other) => {
+                    lost.push(node.clone());
+                    Err(other.to_string())
+                }
+            }
+        };
+        let settled = settle(
+            &state.decisions,
+            settle::Context {
+                policy: config.change_policy,
+                approvals: &config.approvals,
+                history: &Delivered::of(&state.outbox),
+                empty_before: &state.empty_before,
+                claim: &mut claim,
+            },
+        );
+        self.claims.retain_nodes(&config.id.name, &nodes);
+        lost.iter().for_each(|node| state.outbox.forget(node));
+        let is_changed = self.is_changed(state, &settled);
+        let came_up = came_up(&state.settled, &settled);
+        state.outbox.want(&settled.wanted);
+        came_up.iter().for_each(|node| state.outbox.resend(node));
+        state.settled = settled;
+        state.note_empty();
+        self.remember_allocations(state, &owner);
+        self.observe_down_ports(state);
+        // What is outstanding is told before what the round came to: it is not done before it is delivered.
+        self.report(state);
+        let report = state.round_report(gathering.round, is_changed);
+        let _ = state.owner.send_message(ConfigMsg::RoundDone(Box::new(report)));
+        self.pump(state);
+        self.report(state);
+    }
+
+    /// Fills in what the inventory knows of the nodes and VMs at hand.
+    pub(super) fn learn(&self, state: &mut State) {
+        let name = &state.config.id.name;
+        let nodes: BTreeSet<_> =
+            state.decisions.values().filter_map(|decision| decision.node.clone()).collect();
+        for record in self.inventory.applied().records_at(&state.config.provider) {
+            if !nodes.contains(&record.node_name) && !state.decisions.contains_key(&record.instance_id) {
+                continue;
+            }
+            let delivered = Arc::clone(&record.config);
+            match &record.owner {
+                Some(owner) if &owner.id.name != name => state.outbox.learn_foreign(delivered),
+                _ => state.outbox.learn(delivered),
+            }
+        }
+    }
+
+    /// Whether this look wants something else than the one before, or shows a node's last port gone.
+    pub(super) fn is_changed(&self, state: &State, settled: &Settled) -> bool {
+        let differs = settled.wanted.iter().any(|(name, wanted)| {
+            let before = state.settled.wanted.get(name).map(|before| &before.node);
+            let has = before.or_else(|| state.outbox.delivered_at(name));
+            !has.is_some_and(|has| has.is_same(&wanted.node))
+        });
+        let delivered = state.outbox.delivered_by_vm();
+        let is_newly_empty = |(vm, decision): (&VmId, &Decision)| {
+            matches!(decision.outcome, Outcome::Empty)
+                && !state.empty_before.contains(vm)
+                && delivered.contains_key(vm)
+        };
+        differs || state.decisions.iter().any(is_newly_empty)
+    }
+
+    /// Allocations and ownership are stored before the first POST that relies on them.
+    pub(super) fn remember_allocations(&self, state: &mut State, owner: &Owner) {
+        let config = &state.config;
+        let kept = self.inventory.config_state(&config.id.name);
+        let known = kept.as_ref().map(|kept| &kept.allocations);
+        let allocations: BTreeMap<_, _> = state
+            .decisions
+            .iter()
+            .filter(|(vm, decision)| {
+                let before = known.and_then(|known| known.get(*vm)).map_or(&[][..], Vec::as_slice);
+                !matches!(decision.outcome, Outcome::Skipped { .. }) && before != decision.held
+            })
+            .map(|(vm, decision)| (vm.clone(), decision.held.clone()))
+            .collect();
+        let applied = self.inventory.applied();
+        let is_foreign = |name: &&NodeName| {
+            let key = RecordKey { provider: config.provider.clone(), node: (*name).clone() };
+            applied.records.get(&key).is_some_and(|record| record.owner.as_ref() != Some(owner))
+        };
+        let nodes: Vec<_> = state.settled.desired.keys().filter(is_foreign).cloned().collect();
+        let is_same_policy = kept
+            .as_ref()
+            .is_some_and(|kept| kept.removal_policy == config.removal_policy && kept.uid == config.id.uid);
+        if allocations.is_empty() && nodes.is_empty() && is_same_policy {
+            return;
+        }
+        let event = Event::Allocated {
+            owner: owner.clone(),
+            removal_policy: config.removal_policy,
+            allocations,
+            provider: config.provider.clone(),
+            nodes,
+        };
+        self.remember(state, event, true);
+    }
+}
+
+impl State {
+    pub(super) fn note_empty(&mut self) {
+        let empty = self.decisions.iter().filter(|(_, decision)| matches!(decision.outcome, Outcome::Empty));
+        self.empty_before = empty.map(|(vm, _)| vm.clone()).collect();
+    }
+
+    pub(super) fn round_report(&self, round: u64, is_changed: bool) -> RoundReport {
+        let vm_report = |(vm, decision): (&VmId, &Decision)| VmReport {
+            vm: vm.clone(),
+            node: decision.node.clone(),
+            skipped: self.settled.skipped.get(vm).map(|(reason, _)| *reason),
+            ports: decision.verdicts.clone(),
+        };
+        RoundReport {
+            round,
+            is_changed,
+            desired: self.settled.desired_vms,
+            skipped: self.settled.skipped.clone(),
+            pending: self.settled.pending.clone(),
+            vms: self.decisions.iter().map(vm_report).collect(),
+        }
+    }
+}
+
+/// Nodes of which a port was DOWN and is wanted still, but not DOWN any more.
+fn came_up(before: &Settled, after: &Settled) -> Vec<NodeName> {
+    let is_up = |(name, wanted): &(&NodeName, &settle::Wanted)| {
+        let Some(old) = before.wanted.get(*name) else {
+            return false;
+        };
+        old.down.iter().any(|port| {
+            let is_wanted = wanted.node.interfaces.iter().any(|i| i.port_id.as_ref() == Some(port));
+            is_wanted && !wanted.down.contains(port)
+        })
+    };
+    after.wanted.iter().filter(is_up).map(|(name, _)| name.clone()).collect()
+}

@@ -1,0 +1,25 @@
+//! The operator end to end over loopback sockets, against the simulated cloud and Viola.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "../e2e_support/mod.rs"]
+mod e2e_support;
+mod process;
+mod world;
+
+mod bad_cloud;
+mod bad_viola;
+mod commands;
+mod cost;
+mod credentials;
+mod down_ports;
+mod folder;
+mod inventory;
+mod names;
+mod odd_ports;
+mod odd_vms;
+mod plan_cases;
+mod policy;
+mod rest;
+mod secrecy;
+mod signals;
