@@ -55,10 +55,14 @@ CA_BUNDLE ?= /etc/ssl/certs/ca-certificates.crt
 # The static binary that goes into the image.
 BINARY ?= $(DIST)/static/multinic-operator
 
-.PHONY: charts charts-docs static rootfs image manifests install uninstall deploy undeploy
+.PHONY: charts charts-cluster charts-docs static rootfs image manifests install uninstall deploy undeploy
 
-charts: ## Test the Helm charts (needs helm and Python; helm3 and kubectl are used where they are)
+charts: ## Test the Helm charts and the image's files (needs helm, Python, cc; uses helm3, kubectl, an engine if there)
 	tests/charts/run.sh
+	tests/charts/image.sh
+
+charts-cluster: ## Test the charts on a real API server: that of KUBECONFIG, else one from tests/env/kube
+	tests/charts/cluster.sh
 
 charts-docs: ## Write what follows from the charts' values.yaml anew: READMEs and copies
 	charts/readme.py
