@@ -4,7 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint fmt golden bench e2e e2e-openstack
+.PHONY: help demo build test lint fmt golden bench e2e e2e-kube e2e-openstack
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -31,11 +31,15 @@ golden: ## Write the generated files anew (CRD, golden answers)
 bench: ## Measure: a hundred configs against one, and what one hung cloud costs the others
 	$(CARGO) bench --profile e2e --bench scale
 
-e2e: e2e-openstack ## Run the tests against real services
+e2e: e2e-openstack e2e-kube ## Run the tests against real services
 
 e2e-openstack: ## Run the operator against a real Keystone, Neutron and Nova on loopback (installs them: Debian, Python)
 	$(CARGO) test --test e2e_openstack --no-run
 	tests/env/openstack/e2e.sh $(CARGO) test --test e2e_openstack -- --ignored --nocapture --test-threads=1
+
+e2e-kube: ## Run the operator against a real Kubernetes API on loopback (builds it once: Go, Python)
+	$(CARGO) test --test e2e_kube --no-run
+	tests/env/kube/e2e.sh $(CARGO) test --test e2e_kube -- --ignored --nocapture --test-threads=1
 
 # --- charts, manifests, image
 
@@ -55,10 +59,14 @@ CA_BUNDLE ?= /etc/ssl/certs/ca-certificates.crt
 # The static binary that goes into the image.
 BINARY ?= $(DIST)/static/multinic-operator
 
-.PHONY: charts charts-docs static rootfs image manifests install uninstall deploy undeploy
+.PHONY: charts charts-cluster charts-docs static rootfs image manifests install uninstall deploy undeploy
 
-charts: ## Test the Helm charts (needs helm and Python; helm3 and kubectl are used where they are)
+charts: ## Test the Helm charts and the image's files (needs helm, Python, cc; uses helm3, kubectl, an engine if there)
 	tests/charts/run.sh
+	tests/charts/image.sh
+
+charts-cluster: ## Test the charts on a real API server: that of KUBECONFIG, else one from tests/env/kube
+	tests/charts/cluster.sh
 
 charts-docs: ## Write what follows from the charts' values.yaml anew: READMEs and copies
 	charts/readme.py

@@ -3,18 +3,16 @@
 mod readers;
 mod source;
 mod supervisor;
+mod told;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use multinic_actors::boundary::{Clock, Store, SystemClock};
+use multinic_actors::boundary::{Clock, StatusSink, Store, SystemClock};
 use multinic_actors::claim_table::ClaimTable;
 use multinic_actors::config::Shared;
-use multinic_actors::domain::ids::ConfigName;
 use multinic_actors::domain::restart::RestartPolicy;
 use multinic_actors::inventory::InventoryHandle;
 use multinic_actors::supervision::Tree;
@@ -27,12 +25,13 @@ use crate::openstack::{OpenstackCloud, OpenstackSettings};
 use crate::secrets::SecretSource;
 use crate::settings::Settings;
 use crate::settings::values::ListenAddress;
-use crate::source_dir::{FolderOptions, FolderSource};
-use crate::store::{self, JsonFileStore, MemoryStore, MeteredStore};
+use crate::source_dir::FolderOptions;
+use crate::store::{JsonFileStore, MemoryStore, MeteredStore};
 use crate::telemetry::{FanOut, MeteredDelivery, MetricsHandle, MetricsStatusSink};
 use crate::upstream::{CloudLimits, Upstream, UpstreamSettings};
 use crate::viola::{ViolaClient, ViolaSettings};
 use readers::{Health, PublishedInventory, TreeView};
+use source::Opened;
 use supervisor::Supervisor;
 
 /// Why the operator did not start.
@@ -102,7 +101,7 @@ pub async fn run(
 /// Starts everything; returns when it serves and the tree is under way.
 ///
 /// # Errors
-/// When an address is taken, the folder cannot be read, or a certificate bundle is none.
+/// When an address is taken, there is neither a readable folder nor a cluster, or a certificate bundle is none.
 pub async fn start(settings: &Settings, options: Options) -> Result<Running, StartError> {
     // Whoever started us may have installed it before: then that one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -111,27 +110,17 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let metrics_listener = bind_optional(settings.metrics_address.as_ref(), "--metrics-bind-address").await?;
     let health_listener =
         bind_optional(settings.health_address.as_ref(), "--health-probe-bind-address").await?;
-    let folder = settings.config_dir.as_deref().ok_or_else(|| {
-        StartError::new(
-            "this version reads its configs from a folder only: give it one with --config-dir DIR",
-        )
-    })?;
-    let first_seen = first_seen(&settings.inventory.db_path, settings.inventory.enabled);
-    let (source, events) = FolderSource::start(
-        folder,
-        options.folder,
-        settings.defaults.clone(),
-        first_seen,
-        Arc::clone(&options.clock),
-    )
-    .await
-    .map_err(StartError::new)?;
-    let secrets: Arc<dyn SecretSource> = Arc::new(source.secrets());
+    let Opened { source, events, status } = source::open(settings, &options).await?;
     let tree = Tree::new("root", "root");
     let inventory = InventoryHandle::default();
     let configs = Arc::new(ConfigBoard::default());
-    let shared = shared(settings, &options, secrets, &metrics, &inventory, &configs)?;
-    let health = Arc::new(Health::new(inventory.clone(), tree.clone(), settings.inventory.enabled));
+    let shared = shared(settings, &options, source.secrets(), status, &metrics, &inventory, &configs)?;
+    let health = Arc::new(Health::new(
+        inventory.clone(),
+        tree.clone(),
+        settings.inventory.enabled,
+        source.watch_health(),
+    ));
     let supervisor = Supervisor::start(supervisor::Parts {
         shared,
         store: open_store(settings),
@@ -194,6 +183,7 @@ fn shared(
     settings: &Settings,
     options: &Options,
     secrets: Arc<dyn SecretSource>,
+    status: Option<Arc<dyn StatusSink>>,
     metrics: &MetricsHandle,
     inventory: &InventoryHandle,
     configs: &Arc<ConfigBoard>,
@@ -210,11 +200,13 @@ fn shared(
             token: settings.viola.token_file.as_ref().map(TokenFile::new),
         },
     );
-    let sinks = FanOut(vec![Arc::clone(configs) as _, Arc::new(MetricsStatusSink::new(metrics.clone()))]);
+    let mut sinks: Vec<Arc<dyn StatusSink>> =
+        vec![Arc::clone(configs) as _, Arc::new(MetricsStatusSink::new(metrics.clone()))];
+    sinks.extend(status);
     Ok(Shared {
         cloud: Arc::new(cloud),
         delivery: Arc::new(MeteredDelivery(viola)),
-        status: Arc::new(sinks),
+        status: Arc::new(FanOut(sinks)),
         clock: Arc::clone(&options.clock),
         inventory: inventory.clone(),
         claims: ClaimTable::default(),
@@ -263,14 +255,6 @@ fn open_store(settings: &Settings) -> Arc<dyn Store> {
         true => Arc::new(MeteredStore(JsonFileStore::new(&settings.inventory.db_path))),
         false => Arc::new(MemoryStore),
     }
-}
-
-/// When objects without a creation time were seen first. A file that cannot be read is reported by the
-/// inventory actor, which reads it for good.
-fn first_seen(path: &Path, is_enabled: bool) -> BTreeMap<ConfigName, Timestamp> {
-    let loaded = if is_enabled { store::read(path).unwrap_or_default() } else { Default::default() };
-    let configs = loaded.snapshot.configs.into_iter();
-    configs.filter_map(|(name, state)| Some((name, state.first_seen?))).collect()
 }
 
 async fn bind_optional(

@@ -26,6 +26,8 @@ use values::ListenAddress;
 pub struct Settings {
     /// The folder to read objects from instead of Kubernetes.
     pub config_dir: Option<PathBuf>,
+    /// Which cluster, and what of it.
+    pub kube: KubeSettings,
     /// The inventory file and its API.
     pub inventory: InventorySettings,
     /// How Viola is reached.
@@ -42,6 +44,15 @@ pub struct Settings {
     pub cloud: CloudLimits,
     /// How it logs.
     pub log: LogSettings,
+}
+
+/// Which cluster the objects are read from, and which of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubeSettings {
+    /// The kubeconfig; otherwise what the environment says.
+    pub kubeconfig: Option<PathBuf>,
+    /// The namespaces to read; none = all.
+    pub watch_namespaces: Vec<String>,
 }
 
 /// The inventory file and its API.
@@ -234,6 +245,7 @@ fn read_command(command: Option<CliCommand>, reader: &mut Reader<'_>) -> Command
 fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
     Settings {
         config_dir: flags.config_dir.clone(),
+        kube: read_kube(flags, reader),
         inventory: read_inventory(flags, reader),
         viola: read_viola(flags, reader),
         metrics_address: reader
@@ -246,6 +258,15 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
         defaults: read_defaults(flags, reader),
         cloud: read_cloud_limits(flags, reader),
         log: read_log(flags, reader),
+    }
+}
+
+fn read_kube(flags: &Flags, reader: &mut Reader<'_>) -> KubeSettings {
+    let kubeconfig = flags.kubeconfig.as_deref().filter(|path| !path.trim().is_empty());
+    let namespaces = reader.value("--watch-namespaces", flags.watch_namespaces.clone(), values::namespaces);
+    KubeSettings {
+        kubeconfig: kubeconfig.map(PathBuf::from),
+        watch_namespaces: namespaces.unwrap_or_default(),
     }
 }
 

@@ -261,6 +261,10 @@ impl State {
                 match self.running.get(name) {
                     Some(id) if *id == config.id => {
                         self.configs.cast(name, ConfigMsg::Apply(Arc::clone(&config)));
+                        // The change may be the cure: it does not wait for the pause to end.
+                        if let Some(slot) = self.configs.get_mut(name).filter(|slot| slot.has_given_up()) {
+                            slot.retry_after(Duration::ZERO);
+                        }
                     }
                     // Another life of the object: it starts when its predecessor has ended.
                     Some(_) => self.end(name),

@@ -38,6 +38,7 @@ fn without_anything_said_it_runs_with_the_documented_defaults() {
     assert_eq!((command, warnings), (Command::Run, vec![]));
     let expect = Settings {
         config_dir: None,
+        kube: KubeSettings::default(),
         inventory: InventorySettings {
             enabled: true,
             address: ListenAddress::any(18081),
@@ -171,7 +172,7 @@ fn every_flag_of_the_previous_operator_is_taken() {
         let args: Vec<String> = flags.iter().map(|flag| format!("{dashes}{flag}")).collect();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let warned = warnings(&args);
-        for name in ["metrics-cert-path", "webhook-cert-key", "zap-time-encoding", "kubeconfig"] {
+        for name in ["metrics-cert-path", "webhook-cert-key", "zap-time-encoding"] {
             assert!(warned.iter().any(|line| line.starts_with(&format!("--{name} "))), "{name}: {warned:?}");
         }
         for name in ["metrics-secure", "leader-elect", "metrics-bind-address"] {
@@ -200,16 +201,12 @@ fn zaps_level_and_encoder_still_count_unless_ours_are_given() {
 #[test]
 fn what_is_not_there_yet_is_warned_of_by_name() {
     for flag in [
-        "--kubeconfig=/k",
         "--leader-elect",
         "--leader-election-id=x",
-        "--watch-namespaces=a,b",
         "--state-configmap",
         "--manage-crds=true",
         "--cluster-namespaces=a",
         "--magnum-namespace=m",
-        "--config-selector=a=b",
-        "--policy-file=p",
         "--audit-log=a",
     ] {
         let name = flag.split('=').next().unwrap();
@@ -217,6 +214,11 @@ fn what_is_not_there_yet_is_warned_of_by_name() {
             warnings(&[flag]),
             [format!("{name} is not supported yet by this version and is ignored")]
         );
+    }
+    for flag in ["--config-selector=a=b", "--policy-file=p"] {
+        let error = Settings::parse([flag.into()], |_| None).unwrap_err().to_string();
+        let name = flag.split('=').next().unwrap();
+        assert!(error.contains(&format!("{name} is not supported yet")), "to ignore it would widen: {error}");
     }
     assert_eq!(warnings(&["--state-configmap=false", "--manage-crds=0", "--policy-file="]), [""; 0]);
 }
@@ -367,4 +369,15 @@ fn help_is_no_error_and_a_missing_value_or_wrong_command_is() {
 #[test]
 fn the_command_line_is_consistent() {
     crate::cli::command().debug_assert();
+}
+
+#[test]
+fn the_cluster_and_its_namespaces_can_be_named() {
+    let kube = |args: &[&str]| settings(args, &[]).kube;
+    assert_eq!(kube(&["--kubeconfig=", "--watch-namespaces="]), KubeSettings::default());
+    let named = kube(&["-kubeconfig=/k", "--watch-namespaces= b, a,b,"]);
+    assert_eq!(named.kubeconfig.as_deref(), Some(std::path::Path::new("/k")));
+    assert_eq!(named.watch_namespaces, ["a", "b"]);
+    let error = parse_with(&["--watch-namespaces=a,B_"], &[]).unwrap_err().to_string();
+    assert!(error.contains("--watch-namespaces: B_ is not the name of a namespace"), "{error}");
 }

@@ -1,11 +1,14 @@
 //! Values as people write them: Go's durations and booleans, URLs, addresses. Every error says what is
 //! expected and none repeats a value that could hold a password.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use go_duration::GoDuration;
 use url::Url;
+
+use crate::kube::raw_object::is_object_name;
 
 /// Below this an interval is a hot loop and a deadline is never met.
 pub const SHORTEST: Duration = Duration::from_millis(100);
@@ -130,6 +133,19 @@ pub fn listen_address(text: &str) -> Result<ListenAddress, String> {
         return Err(error());
     }
     Ok(ListenAddress { host: (!host.is_empty()).then(|| host.to_owned()), port })
+}
+
+/// Names of namespaces, separated by commas; each counts once.
+///
+/// # Errors
+/// When one of them is no name.
+pub fn namespaces(text: &str) -> Result<Vec<String>, String> {
+    let names: BTreeSet<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    let is_name = |name: &str| name.len() <= 63 && !name.contains('.') && is_object_name(name);
+    match names.iter().find(|name| !is_name(name)) {
+        Some(name) => Err(format!("{name} is not the name of a namespace")),
+        None => Ok(names.into_iter().map(str::to_owned).collect()),
+    }
 }
 
 #[cfg(test)]

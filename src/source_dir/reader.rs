@@ -128,7 +128,11 @@ impl File {
         let is_good = parsed.problem.is_none();
         // What is not readable could be any of the objects that stood there before, so all of them stay.
         if is_good || !self.is_good {
-            self.objects = Arc::new(parsed.objects);
+            let objects = match is_good {
+                true => parsed.objects,
+                false => parsed.objects.and_others_of(&self.objects),
+            };
+            self.objects = Arc::new(objects);
             self.is_good = is_good;
         }
         self.problem = parsed.problem.map(|problem| match self.is_good {
@@ -170,10 +174,11 @@ fn list(dir: &Path) -> Result<BTreeMap<PathBuf, Format>, String> {
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
-    let file = std::fs::File::open(path)?;
-    if !file.metadata()?.is_file() {
+    // Looked at before it is opened: to open a pipe waits for a writer, for ever.
+    if !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::other("it is not a regular file"));
     }
+    let file = std::fs::File::open(path)?;
     let mut text = String::new();
     file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE_BYTES {

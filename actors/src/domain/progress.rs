@@ -171,10 +171,11 @@ impl Progress {
             return verdict;
         }
         if self.is_settling() {
-            return self
-                .verdict
-                .clone()
-                .unwrap_or((Reason::Pending, "the first delivery is under way".to_owned()));
+            // What was wrong with the cloud is over, this round succeeded; what was wrong with the POST is
+            // over when it is delivered.
+            let holds = |reason: Reason| reason.ready() != Some(false) || reason == Reason::ViolaPostError;
+            let last = self.verdict.clone().filter(|(reason, _)| holds(*reason));
+            return last.unwrap_or((Reason::Pending, "the delivery is under way".to_owned()));
         }
         let reason = match round.is_changed || self.delivery.changes > self.changes_before_round {
             true => Reason::Synced,

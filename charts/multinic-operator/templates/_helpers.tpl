@@ -70,7 +70,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
+{{- /* A date as a tag is a number in YAML. */ -}}
+{{ .repository }}:{{ ternary (printf "%.0f" .tag) (toString .tag) (kindIs "float64" .tag) | default $.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
