@@ -135,6 +135,30 @@ async fn a_foreign_file_is_set_aside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_a_newer_version_is_left_alone_and_nothing_is_sent() {
+    let (mut world, _) = stopped().await;
+    let whole = std::fs::read_to_string(world.operator.inventory_file()).unwrap();
+    let newer = whole.replacen("\"version\":1", "\"version\":7", 1);
+    assert_ne!(newer, whole);
+    std::fs::write(world.operator.inventory_file(), &newer).unwrap();
+    world.operator.start().await;
+    let deadline = std::time::Instant::now() + crate::e2e_support::PATIENCE;
+    let (status, check) = loop {
+        let (status, check) = inventory_check(&world).await;
+        if text(&check["message"]).contains("version 7") {
+            break (status, check);
+        }
+        assert!(std::time::Instant::now() < deadline, "{check}");
+    };
+    assert_eq!((status, &check["ok"]), (503, &json!(false)), "{check}");
+    let (status, _) = world.operator.get("/v1/interfaces/providers").await;
+    assert_eq!(status, 503);
+    assert_eq!(world.viola.posts(), []);
+    world.operator.stop().await;
+    assert_eq!(std::fs::read_to_string(world.operator.inventory_file()).unwrap(), newer);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_cannot_be_written_stops_no_delivery() {
     let mut world = World::new();
     // A file where the folder should be: also root cannot write below it.
