@@ -1,5 +1,6 @@
 //! The whole program: wires adapters to the tree, serves what there is to see, and ends in order.
 
+mod objects;
 mod readers;
 mod source;
 mod supervisor;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use multinic_actors::boundary::{Clock, Store, SystemClock};
+use multinic_actors::boundary::{Clock, StatusSink, Store, SystemClock};
 use multinic_actors::claim_table::ClaimTable;
 use multinic_actors::config::Shared;
 use multinic_actors::domain::ids::ConfigName;
@@ -23,15 +24,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::http::{self, ApiParts, Certificate, ConfigBoard, ServeLimits, TlsListener, TokenFile};
+use crate::kube::status::StatusWriter;
 use crate::openstack::{OpenstackCloud, OpenstackSettings};
 use crate::secrets::SecretSource;
 use crate::settings::Settings;
 use crate::settings::values::ListenAddress;
-use crate::source_dir::{FolderOptions, FolderSource};
+use crate::source_dir::FolderOptions;
 use crate::store::{self, JsonFileStore, MemoryStore, MeteredStore};
-use crate::telemetry::{FanOut, MeteredDelivery, MetricsHandle, MetricsStatusSink};
+use crate::telemetry::{FanOut, MeteredDelivery, MetricsStatusSink};
 use crate::upstream::{CloudLimits, Upstream, UpstreamSettings};
 use crate::viola::{ViolaClient, ViolaSettings};
+use objects::Objects;
 use readers::{Health, PublishedInventory, TreeView};
 use supervisor::Supervisor;
 
@@ -77,6 +80,7 @@ pub struct Running {
     /// The state of every config.
     pub configs: Arc<ConfigBoard>,
     supervisor: Supervisor,
+    statuses: Option<Arc<StatusWriter>>,
     servers: TaskTracker,
     stop_servers: CancellationToken,
 }
@@ -111,27 +115,20 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let metrics_listener = bind_optional(settings.metrics_address.as_ref(), "--metrics-bind-address").await?;
     let health_listener =
         bind_optional(settings.health_address.as_ref(), "--health-probe-bind-address").await?;
-    let folder = settings.config_dir.as_deref().ok_or_else(|| {
-        StartError::new(
-            "this version reads its configs from a folder only: give it one with --config-dir DIR",
-        )
-    })?;
-    let first_seen = first_seen(&settings.inventory.db_path, settings.inventory.enabled);
-    let (source, events) = FolderSource::start(
-        folder,
-        options.folder,
-        settings.defaults.clone(),
-        first_seen,
-        Arc::clone(&options.clock),
-    )
-    .await
-    .map_err(StartError::new)?;
-    let secrets: Arc<dyn SecretSource> = Arc::new(source.secrets());
+    let Objects { source, events, secrets, statuses } = Objects::start(settings, &options).await?;
     let tree = Tree::new("root", "root");
     let inventory = InventoryHandle::default();
     let configs = Arc::new(ConfigBoard::default());
-    let shared = shared(settings, &options, secrets, &metrics, &inventory, &configs)?;
-    let health = Arc::new(Health::new(inventory.clone(), tree.clone(), settings.inventory.enabled));
+    let mut sinks: Vec<Arc<dyn StatusSink>> =
+        vec![Arc::clone(&configs) as _, Arc::new(MetricsStatusSink::new(metrics.clone()))];
+    sinks.extend(statuses.clone().map(|writer| writer as _));
+    let shared = shared(settings, &options, secrets, FanOut(sinks), &inventory)?;
+    let health = Arc::new(Health::new(
+        inventory.clone(),
+        tree.clone(),
+        settings.inventory.enabled,
+        source.watch_health(),
+    ));
     let supervisor = Supervisor::start(supervisor::Parts {
         shared,
         store: open_store(settings),
@@ -171,13 +168,27 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let [Some(api), metrics, health] = addresses else {
         return Err(StartError::new("the API's address cannot be read back"));
     };
-    Ok(Running { api, metrics, health, tree, inventory, configs, supervisor, servers, stop_servers })
+    Ok(Running {
+        api,
+        metrics,
+        health,
+        tree,
+        inventory,
+        configs,
+        supervisor,
+        statuses,
+        servers,
+        stop_servers,
+    })
 }
 
 impl Running {
     /// Stops polling, ends or abandons what is under way within the grace period, persists, stops serving.
     pub async fn stop(self) {
         self.supervisor.stop().await;
+        if let Some(statuses) = &self.statuses {
+            statuses.stop().await;
+        }
         self.stop_servers.cancel();
         self.servers.wait().await;
     }
@@ -194,9 +205,8 @@ fn shared(
     settings: &Settings,
     options: &Options,
     secrets: Arc<dyn SecretSource>,
-    metrics: &MetricsHandle,
+    sinks: FanOut,
     inventory: &InventoryHandle,
-    configs: &Arc<ConfigBoard>,
 ) -> Result<Shared, StartError> {
     let ca_bundle = read_ca_bundle(settings.ca_bundle.as_deref())?;
     let cloud = cloud(settings, ca_bundle.clone(), Arc::clone(&secrets))?;
@@ -210,7 +220,6 @@ fn shared(
             token: settings.viola.token_file.as_ref().map(TokenFile::new),
         },
     );
-    let sinks = FanOut(vec![Arc::clone(configs) as _, Arc::new(MetricsStatusSink::new(metrics.clone()))]);
     Ok(Shared {
         cloud: Arc::new(cloud),
         delivery: Arc::new(MeteredDelivery(viola)),

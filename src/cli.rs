@@ -65,6 +65,12 @@ pub struct Flags {
     /// Read OpenstackConfig and Secret objects from the files of this folder instead of from Kubernetes.
     #[arg(long, global = true, value_name = "DIR")]
     pub config_dir: Option<PathBuf>,
+    /// The kubeconfig to reach Kubernetes with [env: KUBECONFIG] [default: the pod's own account].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<String>,
+    /// The namespaces whose objects count, separated by commas [default: all].
+    #[arg(long, global = true, value_name = "NAMES")]
+    pub watch_namespaces: Option<String>,
     /// Keep the inventory in a file and serve it [env: INVENTORY_ENABLED] [default: true].
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub inventory_enabled: Option<String>,
@@ -136,14 +142,10 @@ pub struct Flags {
 #[derive(Args, Debug, Default, Clone)]
 #[command(next_help_heading = "Not supported yet by this version")]
 pub(crate) struct LaterFlags {
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<String>,
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) leader_elect: Option<String>,
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) leader_election_id: Option<String>,
-    #[arg(long, global = true, value_name = "NAMES")]
-    pub(crate) watch_namespaces: Option<String>,
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) state_configmap: Option<String>,
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]

@@ -7,6 +7,7 @@ mod arguments;
 mod reader;
 pub mod values;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +27,8 @@ use values::ListenAddress;
 pub struct Settings {
     /// The folder to read objects from instead of Kubernetes.
     pub config_dir: Option<PathBuf>,
+    /// Which cluster, and what of it.
+    pub kube: KubeSettings,
     /// The inventory file and its API.
     pub inventory: InventorySettings,
     /// How Viola is reached.
@@ -42,6 +45,15 @@ pub struct Settings {
     pub cloud: CloudLimits,
     /// How it logs.
     pub log: LogSettings,
+}
+
+/// Which cluster the objects are read from, and which of its namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubeSettings {
+    /// Files that are merged, the first one wins; none: the pod's own account, else the user's kubeconfig.
+    pub kubeconfig: Vec<PathBuf>,
+    /// None: all.
+    pub namespaces: BTreeSet<String>,
 }
 
 /// The inventory file and its API.
@@ -234,6 +246,7 @@ fn read_command(command: Option<CliCommand>, reader: &mut Reader<'_>) -> Command
 fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
     Settings {
         config_dir: flags.config_dir.clone(),
+        kube: read_kube(flags, reader),
         inventory: read_inventory(flags, reader),
         viola: read_viola(flags, reader),
         metrics_address: reader
@@ -246,6 +259,24 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
         defaults: read_defaults(flags, reader),
         cloud: read_cloud_limits(flags, reader),
         log: read_log(flags, reader),
+    }
+}
+
+fn read_kube(flags: &Flags, reader: &mut Reader<'_>) -> KubeSettings {
+    let one_file = |text: &str| Ok(vec![PathBuf::from(text)]);
+    // The variable may hold several, as it may for kubectl.
+    let several =
+        |text: &str| Ok(std::env::split_paths(text).filter(|p| !p.as_os_str().is_empty()).collect());
+    let is_flag_given = flags.kubeconfig.as_deref().is_some_and(|text| !text.trim().is_empty());
+    let kubeconfig = match is_flag_given {
+        true => reader.value("--kubeconfig", flags.kubeconfig.clone(), one_file),
+        false => reader.either("--kubeconfig", &None, "KUBECONFIG", several),
+    };
+    KubeSettings {
+        kubeconfig: kubeconfig.unwrap_or_default(),
+        namespaces: reader
+            .value("--watch-namespaces", flags.watch_namespaces.clone(), values::namespaces)
+            .unwrap_or_default(),
     }
 }
 

@@ -8,7 +8,9 @@ use multinic_actors::domain::inventory::Snapshot;
 use multinic_actors::inventory::InventoryHandle;
 use multinic_actors::supervision::Tree;
 
+use super::objects::watch_check;
 use crate::http::{Check, HealthReader, InventoryReader, TreeReader};
+use crate::kube::watch::WatchHealth;
 
 /// What readers may see of the inventory.
 pub(super) struct PublishedInventory {
@@ -45,11 +47,18 @@ pub(super) struct Health {
     tree: Tree,
     is_inventory_enabled: bool,
     files: Mutex<BTreeMap<PathBuf, String>>,
+    /// Of the cluster, where there is one instead of a folder.
+    watch: Option<Arc<WatchHealth>>,
 }
 
 impl Health {
-    pub(super) fn new(inventory: InventoryHandle, tree: Tree, is_inventory_enabled: bool) -> Self {
-        Self { inventory, tree, is_inventory_enabled, files: Mutex::default() }
+    pub(super) fn new(
+        inventory: InventoryHandle,
+        tree: Tree,
+        is_inventory_enabled: bool,
+        watch: Option<Arc<WatchHealth>>,
+    ) -> Self {
+        Self { inventory, tree, is_inventory_enabled, files: Mutex::default(), watch }
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<PathBuf, String>> {
@@ -82,6 +91,9 @@ impl Health {
     }
 
     fn configs_check(&self) -> Check {
+        if let Some(watch) = &self.watch {
+            return watch_check(watch);
+        }
         let problems: Vec<String> =
             self.files().iter().map(|(path, problem)| format!("{}: {problem}", path.display())).collect();
         Check {

@@ -138,9 +138,7 @@ impl<'a> Reader<'a> {
             }
         }
         for (name, text) in [
-            ("--kubeconfig", later.kubeconfig),
             ("--leader-election-id", later.leader_election_id),
-            ("--watch-namespaces", later.watch_namespaces),
             ("--cluster-namespaces", later.cluster_namespaces),
             ("--magnum-namespace", later.magnum_namespace),
             ("--config-selector", later.config_selector),

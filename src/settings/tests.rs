@@ -38,6 +38,7 @@ fn without_anything_said_it_runs_with_the_documented_defaults() {
     assert_eq!((command, warnings), (Command::Run, vec![]));
     let expect = Settings {
         config_dir: None,
+        kube: KubeSettings::default(),
         inventory: InventorySettings {
             enabled: true,
             address: ListenAddress::any(18081),
@@ -171,7 +172,7 @@ fn every_flag_of_the_previous_operator_is_taken() {
         let args: Vec<String> = flags.iter().map(|flag| format!("{dashes}{flag}")).collect();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let warned = warnings(&args);
-        for name in ["metrics-cert-path", "webhook-cert-key", "zap-time-encoding", "kubeconfig"] {
+        for name in ["metrics-cert-path", "webhook-cert-key", "zap-time-encoding"] {
             assert!(warned.iter().any(|line| line.starts_with(&format!("--{name} "))), "{name}: {warned:?}");
         }
         for name in ["metrics-secure", "leader-elect", "metrics-bind-address"] {
@@ -200,10 +201,8 @@ fn zaps_level_and_encoder_still_count_unless_ours_are_given() {
 #[test]
 fn what_is_not_there_yet_is_warned_of_by_name() {
     for flag in [
-        "--kubeconfig=/k",
         "--leader-elect",
         "--leader-election-id=x",
-        "--watch-namespaces=a,b",
         "--state-configmap",
         "--manage-crds=true",
         "--cluster-namespaces=a",
@@ -367,4 +366,24 @@ fn help_is_no_error_and_a_missing_value_or_wrong_command_is() {
 #[test]
 fn the_command_line_is_consistent() {
     crate::cli::command().debug_assert();
+}
+
+#[test]
+fn the_kubeconfig_comes_from_the_flag_then_the_variable() {
+    let files = |args: &[&str], env: &[(&str, &str)]| settings(args, env).kube.kubeconfig;
+    let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+    let variable = [("KUBECONFIG", "/a:/b:")];
+    assert_eq!(files(&[], &[]), paths(&[]));
+    assert_eq!(files(&[], &variable), paths(&["/a", "/b"]));
+    assert_eq!(files(&["-kubeconfig", "/c"], &variable), paths(&["/c"]));
+    assert_eq!(files(&["--kubeconfig="], &variable), paths(&["/a", "/b"]));
+}
+
+#[test]
+fn namespaces_to_watch_are_names() {
+    let namespaces = |text: &str| settings(&["--watch-namespaces", text], &[]).kube.namespaces;
+    assert_eq!(Vec::from_iter(namespaces("b, a,,b ")), ["a", "b"]);
+    assert_eq!(Vec::from_iter(namespaces("")), Vec::<String>::new());
+    let problem = Settings::parse(["--watch-namespaces=a,B.c".into()], |_| None).unwrap_err().to_string();
+    assert!(problem.contains("--watch-namespaces: \"B.c\" is not the name of a namespace"), "{problem}");
 }

@@ -1,11 +1,14 @@
 //! Values as people write them: Go's durations and booleans, URLs, addresses. Every error says what is
 //! expected and none repeats a value that could hold a password.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use go_duration::GoDuration;
 use url::Url;
+
+use crate::kube::raw_object::is_object_name;
 
 /// Below this an interval is a hot loop and a deadline is never met.
 pub const SHORTEST: Duration = Duration::from_millis(100);
@@ -130,6 +133,21 @@ pub fn listen_address(text: &str) -> Result<ListenAddress, String> {
         return Err(error());
     }
     Ok(ListenAddress { host: (!host.is_empty()).then(|| host.to_owned()), port })
+}
+
+/// Names of namespaces, separated by commas.
+///
+/// # Errors
+/// When one of them cannot be the name of a namespace.
+pub fn namespaces(text: &str) -> Result<BTreeSet<String>, String> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    // A namespace's name is one label (RFC 1123).
+    let is_name = |name: &str| name.len() <= 63 && !name.contains('.') && is_object_name(name);
+    let check = |name: &str| match is_name(name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("{name:?} is not the name of a namespace")),
+    };
+    names.map(check).collect()
 }
 
 #[cfg(test)]
