@@ -1,9 +1,11 @@
 //! Writes the state of the configs into their objects' status.
 //!
 //! The tree publishes full states and never waits. Per object the newest counts; it is written when it says
-//! something else than what stands there, one write at a time, and a failed one is tried again.
+//! something else than what stands there, one write at a time, and a failed one is tried again. A verdict that
+//! becomes another is an Event, too.
 
 mod convert;
+mod event;
 mod queue;
 mod write;
 
@@ -143,7 +145,12 @@ impl Worker {
     fn start(&mut self, task: Task) {
         let client = self.client.clone();
         self.writes.spawn(async move {
-            let outcome = write::write(client, &task).await;
+            let outcome = write::write(client.clone(), &task).await;
+            if matches!(outcome, Outcome::Written(_))
+                && let Some(transition) = event::transition(task.before.as_ref(), &task.status)
+            {
+                event::emit(client, &task.id, transition).await;
+            }
             (task.id, outcome)
         });
     }

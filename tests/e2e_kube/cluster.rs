@@ -132,6 +132,37 @@ impl Cluster {
             .await
     }
 
+    /// Waits until the Events of an object are these, in order.
+    pub async fn until_events(&self, uid: &str, expect: &[(&str, &str)]) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let list = self.kubectl(&["-n", "test", "get", "events.events.k8s.io", "-o", "json"]);
+            let list: Value = serde_json::from_str(&list).unwrap();
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let events =
+                list["items"].as_array().unwrap().iter().filter(|event| event["regarding"]["uid"] == uid);
+            let mut events: Vec<_> = events
+                .map(|event| (text(&event["eventTime"]), text(&event["type"]), text(&event["reason"])))
+                .collect();
+            events.sort();
+            let found: Vec<_> =
+                events.iter().map(|(_, kind, reason)| (kind.as_str(), reason.as_str())).collect();
+            if found == expect {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{found:?}, not {expect:?}");
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    /// What `plan` prints.
+    pub fn plan(&self, args: &[&str]) -> Value {
+        let mut plan = Command::new(env!("CARGO_BIN_EXE_multinic-operator"));
+        let output = plan.arg("plan").args(args).env("KUBECONFIG", kubeconfig()).output().unwrap();
+        let problems = String::from_utf8_lossy(&output.stderr).into_owned();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("plan {args:?}: {problems}"))
+    }
+
     /// Does something to the API server itself; `false` where it is not ours.
     pub fn fault(&self, args: &[&str]) -> bool {
         let Ok(dir) = std::env::var("KUBE_TESTBED_DIR") else { return false };

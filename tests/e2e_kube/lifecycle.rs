@@ -52,7 +52,14 @@ async fn an_object_is_delivered_followed_and_let_go() {
     };
     cluster.until("a", "the third node", is_seen).await;
 
-    // A wrong key is told, and the right one makes good for it.
+    // The same, as the shadow run before a cut-over sees it.
+    let plan = cluster.plan(&[
+        "--all",
+        "--output=json",
+        &format!("--inventory={}", world.operator.inventory_file().display()),
+    ]);
+    assert_eq!(plan.as_array().map(Vec::len), Some(1), "{plan:#}");
+
     cluster.kubectl(&["-n", "test", "delete", "oscfg", "a"]);
     let deadline = std::time::Instant::now() + crate::e2e_support::PATIENCE;
     while !world.operator.config("a").await.is_null() {
@@ -81,6 +88,8 @@ async fn a_missing_secret_is_a_condition_and_goes_with_the_secret() {
     cluster.apply(&secret(KEY));
     let object = cluster.until_condition("a", "Ready", "True").await;
     assert_eq!(object["status"]["lastError"], Value::Null);
+    let uid = object["metadata"]["uid"].as_str().unwrap();
+    cluster.until_events(uid, &[("Warning", "ConfigError"), ("Normal", "Synced")]).await;
     world.operator.stop().await;
 }
 

@@ -17,13 +17,16 @@ use crate::kube::openstack_config::OpenstackConfigStatus;
 /// Pauses before a write that failed is tried again.
 const RETRY: BackoffPolicy = BackoffPolicy {
     initial: Duration::from_secs(1),
-    max: Duration::from_secs(120),
+    max: Duration::from_secs(30),
     multiplier: 2.0,
     jitter: 0.3,
 };
 
 /// How often the time of the last success alone is written for an object whose slow interval is not known.
 const DEFAULT_SLOW: Duration = Duration::from_secs(120);
+
+/// Nobody needs that time more often than this, however short the slow interval.
+const SHORTEST_SLOW: Duration = Duration::from_secs(10);
 
 /// The states that were published, and what became of them.
 pub(super) struct Queue {
@@ -161,7 +164,7 @@ impl Slot {
         let status = object_status(&self.wanted, before.as_ref(), time);
         let is_news = before.as_ref().is_none_or(|before| !mean_the_same(before, &status));
         let are_times_news = before.as_ref().is_some_and(|before| !has_same_times(before, &status));
-        let times_at = self.since + known.slow.unwrap_or(DEFAULT_SLOW);
+        let times_at = self.since + known.slow.unwrap_or(DEFAULT_SLOW).max(SHORTEST_SLOW);
         self.due = None;
         if is_news || (are_times_news && times_at <= now) {
             self.is_under_way = true;

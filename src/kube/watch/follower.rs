@@ -26,7 +26,8 @@ use crate::telemetry::names;
 /// Pauses before a watch is opened anew after it failed or ended at once.
 const RETRY: BackoffPolicy = BackoffPolicy {
     initial: Duration::from_millis(500),
-    max: Duration::from_secs(30),
+    // What is changed meanwhile waits as long: one request in ten seconds is no burden to anybody.
+    max: Duration::from_secs(10),
     multiplier: 2.0,
     // Replicas and namespaces must not come back in step with each other.
     jitter: 0.3,
@@ -73,14 +74,16 @@ impl Follower {
         let mut backoff = Backoff::new(RETRY, seed, Instant::now());
         let mut jitter = Jitter::new(seed);
         let mut version = None;
-        let mut quick_ends = 0;
+        let (mut quick_ends, mut was_gone) = (0, false);
         loop {
             let ended = self.follow(&mut version, &mut quick_ends, &mut backoff, &mut jitter).await;
+            let is_gone = matches!(ended, Ok(Ended::Gone));
             let pause = match ended {
                 Ok(Ended::InOrder) => Duration::ZERO,
                 Ok(Ended::Gone) => {
                     version = None;
-                    backoff.next(Instant::now())
+                    // Usual once after a restart of the API server; one that says so of each new list is not.
+                    if was_gone { backoff.next(Instant::now()) } else { RETRY.initial }
                 }
                 Ok(Ended::AtOnce) => {
                     quick_ends += 1;
@@ -100,6 +103,7 @@ impl Follower {
                     backoff.next(Instant::now())
                 }
             };
+            was_gone = is_gone;
             metrics::counter!(names::WATCH_RESTARTS, "kind" => KIND).increment(1);
             tokio::time::sleep(pause).await;
         }
