@@ -144,6 +144,8 @@ impl From<kube::Error> for CallError {
             Api, FromUtf8, HyperError, LinesCodecMaxLineLengthExceeded, ReadEvents, SerdeError, Service,
         };
         match error {
+            // kube tries to read a watch event that it cannot read as an error, of which every field is optional.
+            Api(status) if status.code == 0 => Self::Unreadable("it is not what was asked for".to_owned()),
             Api(status) => Self::Refused(status),
             HyperError(_) | Service(_) | ReadEvents(_) => Self::Unreachable(chain(&error)),
             FromUtf8(_) | SerdeError(_) | LinesCodecMaxLineLengthExceeded => Self::Unreadable(chain(&error)),

@@ -5,6 +5,9 @@
 
 mod follower;
 mod health;
+#[cfg(test)]
+#[path = "watch/watch_tests.rs"]
+mod tests;
 mod tracker;
 
 use std::collections::BTreeSet;

@@ -132,7 +132,6 @@ impl Follower {
             Err(error) if error.code() == Some(410) => return Ok(Ended::Gone),
             watch => watch?,
         };
-        let opened = Instant::now();
         let settled = tokio::time::sleep(SETTLED);
         let dead = tokio::time::sleep(lasting + WATCH_GRACE);
         tokio::pin!(stream, settled, dead);
@@ -144,7 +143,15 @@ impl Follower {
         loop {
             let event = tokio::select! {
                 biased;
-                event = stream.try_next() => event.map_err(CallError::from)?,
+                event = stream.try_next() => match event.map_err(CallError::from) {
+                    // Ending the watch would bring the same event again, and keep the others from coming.
+                    Err(CallError::Unreadable(detail)) => {
+                        tracing::error!("an event about an OpenstackConfig of {} is left out: {detail}", self.scope);
+                        continue;
+                    }
+                    Err(error) if error.code() == Some(410) => return Ok(Ended::Gone),
+                    event => event?,
+                },
                 () = &mut settled, if !is_settled => {
                     is_settled = true;
                     *quick_ends = 0;
@@ -155,7 +162,7 @@ impl Follower {
                 () = &mut dead => return Err(CallError::TimedOut),
             };
             let Some(event) = event else {
-                return Ok(if opened.elapsed() < SETTLED { Ended::AtOnce } else { Ended::InOrder });
+                return Ok(if is_settled { Ended::InOrder } else { Ended::AtOnce });
             };
             self.health.heard(&self.scope);
             match self.take(event) {
