@@ -11,4 +11,5 @@ mod world;
 
 mod away;
 mod lifecycle;
+mod many;
 mod schema;
