@@ -40,3 +40,63 @@ e2e-openstack: ## Run the operator against a real Keystone, Neutron and Nova on 
 e2e-kube: ## Run the operator against a real Kubernetes API on loopback (builds it once: Go, Python, 5-10 min; KUBE_TESTBED_KUBECONFIG=FILE: yours)
 	$(CARGO) test --test e2e_kube --no-run
 	tests/env/kube/e2e.sh $(CARGO) test --test e2e_kube -- --ignored --nocapture --test-threads=1
+
+# --- charts, manifests, image
+
+# What `make static` and `make manifests` make is put here.
+DIST ?= dist
+# The image: name and tag, also for `make deploy` and `make manifests`.
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+IMG ?= multinic-operator:$(VERSION)
+# The namespace and what `make deploy` and `make manifests` give to the chart beside the image (HELM_ARGS="--set …").
+NAMESPACE ?= multinic-operator-system
+HELM ?= helm
+KUBECTL ?= kubectl
+HELM_ARGS ?=
+STATIC_TARGET ?= $(shell uname -m)-unknown-linux-musl
+# The certificates that the image trusts.
+CA_BUNDLE ?= /etc/ssl/certs/ca-certificates.crt
+# The static binary that goes into the image.
+BINARY ?= $(DIST)/static/multinic-operator
+
+.PHONY: charts charts-cluster charts-docs static rootfs image manifests install uninstall deploy undeploy
+
+charts: ## Test the Helm charts and the image's files (needs helm, Python, cc; uses helm3, kubectl, an engine if there)
+	tests/charts/run.sh
+	tests/charts/image.sh
+
+charts-cluster: ## Test the charts on a real API server: that of KUBECONFIG, else one from tests/env/kube
+	tests/charts/cluster.sh
+
+charts-docs: ## Write what follows from the charts' values.yaml anew: READMEs and copies
+	charts/readme.py
+
+static: ## Build the static binary for the image (musl; needs rustup and a C compiler)
+	rustup target add $(STATIC_TARGET)
+	CC_$(subst -,_,$(STATIC_TARGET))=$(CC) $(CARGO) build --release --target $(STATIC_TARGET) --bin multinic-operator
+	mkdir -p $(DIST)/static
+	cp "$${CARGO_TARGET_DIR:-target}/$(STATIC_TARGET)/release/multinic-operator" $(DIST)/static/
+
+rootfs: ## Lay out the image's files in dist/rootfs, from the static binary
+	deploy/rootfs.sh "$(BINARY)" "$(CA_BUNDLE)" "$(DIST)/rootfs"
+
+image: rootfs ## Build the image IMG with docker, podman or buildah, whichever is there
+	deploy/image.sh "$(IMG)" "$(DIST)"
+
+manifests: ## Render the chart without Helm's traces: dist/install.yaml and a kustomize base in dist/kustomize
+	HELM="$(HELM)" deploy/manifests.sh "$(IMG)" "$(NAMESPACE)" "$(DIST)" $(HELM_ARGS)
+
+install: ## Install or update the CustomResourceDefinitions in the cluster of kubectl
+	$(KUBECTL) apply --server-side --force-conflicts -f charts/multinic-operator/crds
+
+uninstall: ## Remove the CustomResourceDefinitions, and with them ALL objects (CONFIRM=yes)
+	@test "$(CONFIRM)" = yes || { echo "this deletes every OpenstackConfig of the cluster; say CONFIRM=yes"; exit 1; }
+	$(KUBECTL) delete --ignore-not-found -f charts/multinic-operator/crds
+
+deploy: manifests install ## Deploy the operator without Helm (IMG=registry/multinic-operator:tag)
+	$(KUBECTL) apply -f $(DIST)/kustomize/namespace.yaml
+	$(KUBECTL) apply -f $(DIST)/kustomize/operator.yaml
+
+undeploy: HELM_ARGS += --set persistence.enabled=false
+undeploy: manifests ## Remove what `make deploy` made, but not the namespace, the claim, the CRD and the objects
+	$(KUBECTL) delete --ignore-not-found -f $(DIST)/kustomize/operator.yaml

@@ -277,7 +277,8 @@ fn open_store(settings: &Settings) -> Arc<dyn Store> {
 /// When objects without a creation time were seen first. A file that cannot be read is reported by the
 /// inventory actor, which reads it for good.
 fn first_seen(path: &Path, is_enabled: bool) -> BTreeMap<ConfigName, Timestamp> {
-    let loaded = if is_enabled { store::read(path).unwrap_or_default() } else { Default::default() };
+    let read = || store::read(path).or_else(|_| store::read(&store::previous_of(path)));
+    let loaded = if is_enabled { read().unwrap_or_default() } else { Default::default() };
     let configs = loaded.snapshot.configs.into_iter();
     configs.filter_map(|(name, state)| Some((name, state.first_seen?))).collect()
 }

@@ -3,7 +3,7 @@
 
 pub mod table;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use multinic_actors::domain::change::{describe, diff};
 use multinic_actors::domain::claims::{Claimed, Claims};
 use multinic_actors::domain::config::{ChangePolicy, Config, InvalidConfig};
 use multinic_actors::domain::ids::{ConfigName, NodeName, ProviderId, VmId};
-use multinic_actors::domain::inventory::{Owner, RecordKey, Snapshot};
+use multinic_actors::domain::inventory::{Owner, RecordKey, Snapshot, newest_of_vms};
 use multinic_actors::domain::node::NodeConfig;
 use multinic_actors::domain::port::{Observation, PortVerdict, Server};
 use multinic_actors::domain::reason::{Reason, SkipReason};
@@ -150,6 +150,7 @@ fn decide(
     let of_vms = config.vms.iter().filter_map(|vm| history.of_vm(vm));
     let delivered_ports: HashSet<_> =
         of_vms.flat_map(|node| node.interfaces.clone()).filter_map(|i| i.port_id).collect();
+    let unknown = Server::Unknown("nova was not asked for it".to_owned());
     let decision = |vm: &VmId| {
         let held = kept.and_then(|kept| kept.allocations.get(vm)).cloned().unwrap_or_default();
         let (_, decision) = step(
@@ -161,7 +162,7 @@ fn decide(
                 node_name_key: config.cloud.node_name_metadata_key.as_deref(),
                 subnets: &observation.subnets,
                 ports: observation.ports.get(vm).map_or(&[], Vec::as_slice),
-                server: observation.servers.get(vm).unwrap_or(&Server::NoComputeService),
+                server: observation.servers.get(vm).unwrap_or(&unknown),
                 delivered: history.of_vm(vm).as_deref(),
                 delivered_ports: &delivered_ports,
                 now: Instant::now(),
@@ -213,13 +214,18 @@ fn compare(delivered: &NodeConfig, wanted: &NodeConfig) -> Difference {
 /// The records of one delivery target.
 struct Records {
     by_node: BTreeMap<NodeName, Arc<NodeConfig>>,
+    by_vm: HashMap<VmId, Arc<NodeConfig>>,
 }
 
 impl Records {
     fn of(known: &Snapshot, provider: &ProviderId) -> Self {
-        let records = known.records.iter().filter(|(key, _)| &key.provider == provider);
+        let records = || known.records.iter().filter(|(key, _)| &key.provider == provider);
         Self {
-            by_node: records.map(|(key, record)| (key.node.clone(), Arc::clone(&record.config))).collect(),
+            by_node: records().map(|(key, r)| (key.node.clone(), Arc::clone(&r.config))).collect(),
+            by_vm: newest_of_vms(records().map(|(_, record)| record))
+                .into_iter()
+                .map(|(vm, node)| (vm.clone(), Arc::clone(node)))
+                .collect(),
         }
     }
 }
@@ -230,7 +236,7 @@ impl History for Records {
     }
 
     fn of_vm(&self, vm: &VmId) -> Option<Arc<NodeConfig>> {
-        self.by_node.values().find(|node| &node.instance_id == vm).cloned()
+        self.by_vm.get(vm).cloned()
     }
 }
 

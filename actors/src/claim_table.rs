@@ -1,6 +1,6 @@
 //! The claims of all configs behind one lock: asked synchronously, no messages between subtrees.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::domain::claims::{Claimed, Claims};
@@ -24,12 +24,12 @@ impl ClaimTable {
 
     /// Asks for a node.
     pub fn claim(&self, key: &RecordKey, owner: &Owner, vm: &VmId) -> Claimed {
-        let mut claims = self.claims();
-        let claimed = claims.claim(key, owner, vm);
-        if !matches!(claimed, Claimed::Refused(_)) {
-            claims.retain_node_of_vm(&owner.id.name, vm, &key.node);
-        }
-        claimed
+        self.claims().claim(key, owner, vm)
+    }
+
+    /// The config's VMs have these nodes now.
+    pub fn retain_nodes(&self, name: &ConfigName, nodes: &BTreeMap<VmId, NodeName>) {
+        self.claims().retain_nodes(name, nodes);
     }
 
     /// Marks the nodes as being POSTed; gives back those that are not the config's any more.

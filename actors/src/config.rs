@@ -17,6 +17,7 @@ use crate::domain::config::Config;
 use crate::domain::ids::VmId;
 use crate::domain::port::Observation;
 use crate::domain::progress::{DeliveryReport, Progress, RoundReport};
+use crate::domain::reason::Reason;
 use crate::domain::restart::RestartPolicy;
 use crate::domain::vm::Decision;
 use crate::inventory::InventoryHandle;
@@ -113,6 +114,8 @@ pub struct ConfigArgs {
     pub config: Arc<Config>,
     /// When the first poll is due.
     pub first_poll: Duration,
+    /// What is shown until the first round ends, if not that it is under way: why its predecessor gave up.
+    pub verdict: Option<(Reason, String)>,
 }
 
 /// The config actor.
@@ -181,6 +184,7 @@ impl Actor for ConfigActor {
     async fn pre_start(&self, me: ConfigRef, args: ConfigArgs) -> Result<State, ActorProcessingErr> {
         args.node.fault_point(Hook::PreStart).await?;
         let mut state = self.new_state(me, args.node, args.config);
+        state.progress.verdict = args.verdict;
         self.start_token(&mut state).await?;
         self.start_viola(&mut state).await?;
         self.start_ports(&mut state).await;
@@ -285,12 +289,20 @@ impl State {
         Some(self.demand)
     }
 
-    /// Nobody is there to deliver: whatever the round was doing is of no use.
+    /// Nobody is there to deliver: whatever the round was doing is of no use. Why it ran still holds.
     fn give_up_round(&mut self) {
+        if matches!(self.phase, Phase::Session | Phase::Looking | Phase::Deciding) {
+            self.ask_for_another(self.demand);
+        }
         self.look.cancel();
         self.poll.cancel();
         self.phase = Phase::NoDelivery;
         self.node.set_phase("waiting for viola");
+    }
+
+    /// A round more, after the one under way or once there can be one.
+    fn ask_for_another(&mut self, demand: Demand) {
+        self.next_demand = Some(self.next_demand.map_or(demand, |other| other.and(demand)));
     }
 
     /// In place of a port actor that cannot.

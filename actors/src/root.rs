@@ -17,10 +17,13 @@ use crate::domain::config::{Config, Declared, Polling, RemovalPolicy};
 use crate::domain::ids::{ConfigId, ConfigName};
 use crate::domain::inventory::{Event, Owner};
 use crate::domain::progress;
+use crate::domain::reason::Reason;
 use crate::inventory::{Inventory, InventoryArgs, InventoryMsg};
 use crate::supervision::{
     ChildExit, ChildSet, ChildSlot, ChildSpec, Node, Outcome, Ticket, TimerSlot, stop_children_in_order,
 };
+
+mod absent;
 
 /// How long configs and then the inventory get to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(12);
@@ -82,11 +85,14 @@ pub struct State {
     declared: BTreeMap<ConfigName, Declared>,
     /// Which life of a config its actor was started for.
     running: BTreeMap<ConfigName, ConfigId>,
+    /// What is shown of configs that gave up, until a round of theirs ends.
+    gave_up: BTreeMap<ConfigName, (Reason, String)>,
     /// Lives that were told to end: until then they may still speak.
     ending: BTreeMap<ConfigName, ConfigId>,
     is_loaded: bool,
     is_synced: bool,
-    spread_first_polls: bool,
+    /// First polls are spread until everything that there was at the start runs.
+    spreads_first_polls: bool,
     first_polls: u32,
     prune: TimerSlot,
     /// Objects that are gone and whose records are to go.
@@ -109,7 +115,8 @@ impl Actor for Root {
         );
         let configs = ChildSet::new("config", policy, seed, &args.node, move |name, ticket| {
             drop(to_config.send_message(RootMsg::ConfigDue(name, ticket)));
-        });
+        })
+        .inheriting_giving_up();
         let mut state = State {
             me,
             shared: args.shared,
@@ -119,10 +126,11 @@ impl Actor for Root {
             configs,
             declared: BTreeMap::new(),
             running: BTreeMap::new(),
+            gave_up: BTreeMap::new(),
             ending: BTreeMap::new(),
             is_loaded: false,
             is_synced: false,
-            spread_first_polls: args.spread_first_polls,
+            spreads_first_polls: args.spread_first_polls,
             first_polls: 0,
             prune: TimerSlot::new(),
             doomed: BTreeSet::new(),
@@ -253,6 +261,10 @@ impl State {
                 match self.running.get(name) {
                     Some(id) if *id == config.id => {
                         self.configs.cast(name, ConfigMsg::Apply(Arc::clone(&config)));
+                        // The change may be the cure: it does not wait for the pause to end.
+                        if let Some(slot) = self.configs.get_mut(name).filter(|slot| slot.has_given_up()) {
+                            slot.retry_after(Duration::ZERO);
+                        }
                     }
                     // Another life of the object: it starts when its predecessor has ended.
                     Some(_) => self.end(name),
@@ -268,7 +280,7 @@ impl State {
 
     /// First polls are spread after a start; a new or changed object polls at once.
     fn first_poll_delay(&mut self, polling: &Polling) -> Duration {
-        if self.is_synced || !self.spread_first_polls {
+        if !self.spreads_first_polls {
             return Duration::ZERO;
         }
         self.first_polls += 1;
@@ -279,6 +291,7 @@ impl State {
         if let Some(id) = self.running.remove(name) {
             self.forget_status(&id);
             self.configs.remove(name);
+            self.gave_up.remove(name);
             self.ending.insert(name.clone(), id);
         }
     }
@@ -314,10 +327,11 @@ impl State {
         let config = Arc::clone(config);
         self.running.insert(name.clone(), config.id.clone());
         self.note_first_seen(&config);
+        let verdict = self.gave_up.remove(name);
         let actor = ConfigActor { shared: self.shared.clone() };
         let me = self.me.get_cell();
         let spawn = |node| {
-            let args = ConfigArgs { node, config, first_poll };
+            let args = ConfigArgs { node, config, first_poll, verdict };
             Actor::spawn_linked(None, actor, args, me)
         };
         if let Err(exit) = self.configs.start(name, spawn).await {
@@ -361,41 +375,8 @@ impl State {
         tracing::error!("{exit}, trying again in {pause:?}");
         if let Some(Declared::Valid(config)) = self.declared.get(name) {
             let status = progress::gave_up(config.id.clone(), config.generation, &exit.error);
+            self.gave_up.insert(name.clone(), (status.reason, status.message.clone()));
             self.shared.status.publish(&config.id, Arc::new(status));
-        }
-    }
-
-    /// Every object is known and so is what was delivered: nodes of objects that are gone are free.
-    fn forget_absent(&mut self) {
-        if !self.is_loaded || !self.is_synced {
-            return;
-        }
-        self.shared.claims.retain_configs(&self.declared.keys().cloned().collect());
-        let snapshot = self.shared.inventory.snapshot();
-        for (name, state) in &snapshot.configs {
-            if state.removal_policy == RemovalPolicy::Prune && !self.declared.contains_key(name) {
-                self.doom(name.clone());
-            }
-        }
-    }
-
-    fn doom(&mut self, name: ConfigName) {
-        self.doomed.insert(name);
-        self.prune.arm(PRUNE_DELAY, &self.me, RootMsg::PruneDue);
-    }
-
-    /// Who has not come back is really gone.
-    fn prune_due(&mut self, ticket: Ticket) {
-        if !self.prune.accept(ticket) || !self.is_synced {
-            return;
-        }
-        for name in std::mem::take(&mut self.doomed) {
-            if !self.declared.contains_key(&name) {
-                tracing::info!("{name}: the object is gone, its records are pruned");
-                let event = Event::Pruned { name, keep: BTreeSet::new() };
-                // Not kept means: seen again at the next start.
-                self.shared.inventory.record(event, Box::new(|_| {}));
-            }
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::boundary::{Clock, Delivery, PostAnswer, PostError};
 use crate::claim_table::ClaimTable;
 use crate::config::{ConfigMsg, ConfigRef};
 use crate::domain::backoff::seed_for;
-use crate::domain::config::Config;
+use crate::domain::config::{Config, RemovalPolicy};
 use crate::domain::ids::{NodeName, VmId};
 use crate::domain::inventory::Owner;
 use crate::domain::node::NodeConfig;
@@ -166,6 +166,8 @@ pub struct State {
     last_report: Option<DeliveryReport>,
     /// The failure that was logged last; the same one again is no news.
     logged_failure: Option<String>,
+    /// Ports were DOWN when the predecessor, or the process before, ended.
+    had_down_ports: bool,
 }
 
 impl Actor for Viola {
@@ -190,7 +192,7 @@ impl Actor for Viola {
             flight: None,
             post: TaskSlot::new(),
             wake: TimerSlot::new(),
-            down_retry: kept.and_then(|kept| kept.down_port_retry.clone()),
+            down_retry: kept.as_ref().and_then(|kept| kept.down_port_retry.clone()),
             down_sent: BTreeSet::new(),
             down_timer: TimerSlot::new(),
             resync: TimerSlot::new(),
@@ -199,6 +201,7 @@ impl Actor for Viola {
             changes: 0,
             last_report: None,
             logged_failure: None,
+            had_down_ports: kept.as_ref().is_some_and(|kept| kept.down_port_retry.is_some()),
             config: args.config,
         };
         // A predecessor that died posting heard no answer, and its nodes are nobody's to wait for.
@@ -280,6 +283,10 @@ impl Viola {
         state.decisions.retain(|vm, _| listed.contains(vm));
         if let Some(gathering) = &mut state.gathering {
             gathering.missing.retain(|vm| listed.contains(vm));
+        }
+        if config.removal_policy == RemovalPolicy::Prune {
+            // Their records go: a VM that is put back is sent anew.
+            state.outbox.retain_vms(&listed);
         }
         self.retain_claims(&config);
         if config.paused {

@@ -77,15 +77,36 @@ async fn run(settings: &Settings, plan: &Plan) -> Result<Vec<ConfigPlan>, String
     let ca_bundle = app::read_ca_bundle(settings.ca_bundle.as_deref()).map_err(|error| error.to_string())?;
     let cloud =
         app::cloud(settings, ca_bundle, Arc::clone(&input.secrets)).map_err(|error| error.to_string())?;
-    let mut claims = Claims::from_snapshot(&known);
+    let mut claims = known_claims(&known, plan, &input.declared);
     let mut plans = Vec::new();
-    for declared in &input.declared {
+    // The older object is asked first, as it would win.
+    let mut declared: Vec<_> = input.declared.iter().collect();
+    declared.sort_by_key(|declared| match declared {
+        Declared::Valid(config) => (Some(config.created), config.id.name.clone()),
+        Declared::Invalid(invalid) => (None, invalid.id.name.clone()),
+    });
+    for declared in declared {
         plans.push(match declared {
             Declared::Invalid(invalid) => ConfigPlan::invalid(invalid),
             Declared::Valid(config) => plan_one(&cloud, config, &known, &mut claims).await,
         });
     }
     Ok(plans)
+}
+
+/// Who owns which node, by the inventory. Where every object is known, those that are gone own nothing.
+fn known_claims(known: &Snapshot, plan: &Plan, declared: &[Declared]) -> Claims {
+    let mut claims = Claims::from_snapshot(known);
+    if matches!(plan.target, PlanTarget::All) {
+        claims.retain_configs(&declared.iter().map(|declared| declared.id().name.clone()).collect());
+    }
+    for declared in declared {
+        if let Declared::Valid(config) = declared {
+            let listed = config.vms.iter().cloned().collect();
+            claims.retain_vms(&config.id.name, &config.provider, &listed);
+        }
+    }
+    claims
 }
 
 async fn plan_one(

@@ -137,12 +137,20 @@ impl<'a> Reader<'a> {
                 self.warn(format!("{name} is not supported yet by this version and is ignored"));
             }
         }
+        // Both narrow what the operator may do: to ignore them would widen it.
+        for (name, text) in
+            [("--config-selector", later.config_selector), ("--policy-file", later.policy_file)]
+        {
+            if text.is_some_and(|text| !text.trim().is_empty()) {
+                self.problem(format!(
+                    "{name} is not supported yet by this version; without it nothing is narrowed"
+                ));
+            }
+        }
         for (name, text) in [
             ("--leader-election-id", later.leader_election_id),
             ("--cluster-namespaces", later.cluster_namespaces),
             ("--magnum-namespace", later.magnum_namespace),
-            ("--config-selector", later.config_selector),
-            ("--policy-file", later.policy_file),
             ("--audit-log", later.audit_log),
         ] {
             if text.is_some_and(|text| !text.trim().is_empty()) {

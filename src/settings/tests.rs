@@ -207,8 +207,6 @@ fn what_is_not_there_yet_is_warned_of_by_name() {
         "--manage-crds=true",
         "--cluster-namespaces=a",
         "--magnum-namespace=m",
-        "--config-selector=a=b",
-        "--policy-file=p",
         "--audit-log=a",
     ] {
         let name = flag.split('=').next().unwrap();
@@ -216,6 +214,11 @@ fn what_is_not_there_yet_is_warned_of_by_name() {
             warnings(&[flag]),
             [format!("{name} is not supported yet by this version and is ignored")]
         );
+    }
+    for flag in ["--config-selector=a=b", "--policy-file=p"] {
+        let error = Settings::parse([flag.into()], |_| None).unwrap_err().to_string();
+        let name = flag.split('=').next().unwrap();
+        assert!(error.contains(&format!("{name} is not supported yet")), "to ignore it would widen: {error}");
     }
     assert_eq!(warnings(&["--state-configmap=false", "--manage-crds=0", "--policy-file="]), [""; 0]);
 }

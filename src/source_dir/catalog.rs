@@ -57,8 +57,10 @@ impl Catalog {
         for raw in objects.into_values() {
             self.tell_object(raw, now, &mut events);
         }
+        // While a file cannot be read, the list of objects is not complete: nobody may be taken for gone.
+        let is_complete = scan.files.values().all(|seen| seen.problem.is_none());
         events.extend(self.tell_problems(problems));
-        if !self.is_synced {
+        if is_complete && !self.is_synced {
             self.is_synced = true;
             events.push(SourceEvent::Synced);
         }

@@ -99,6 +99,19 @@ fn yaml_documents(text: &str) -> Result<Vec<Value>, String> {
 }
 
 impl Objects {
+    /// These, and those of `others` that are not among them by name.
+    pub(super) fn and_others_of(mut self, others: &Self) -> Self {
+        let is_new_config = |other: &&RawObject| self.configs.iter().all(|own| own.name != other.name);
+        let configs: Vec<_> = others.configs.iter().filter(is_new_config).cloned().collect();
+        let is_other =
+            |own: &Secret, other: &Secret| (&own.namespace, &own.name) != (&other.namespace, &other.name);
+        let is_new_secret = |other: &&Secret| self.secrets.iter().all(|own| is_other(own, other));
+        let secrets: Vec<_> = others.secrets.iter().filter(is_new_secret).cloned().collect();
+        self.configs.extend(configs);
+        self.secrets.extend(secrets);
+        self
+    }
+
     fn add(&mut self, document: &Value) -> Result<(), String> {
         if document.is_null() {
             return Ok(());

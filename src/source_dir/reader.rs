@@ -128,7 +128,11 @@ impl File {
         let is_good = parsed.problem.is_none();
         // What is not readable could be any of the objects that stood there before, so all of them stay.
         if is_good || !self.is_good {
-            self.objects = Arc::new(parsed.objects);
+            let objects = match is_good {
+                true => parsed.objects,
+                false => parsed.objects.and_others_of(&self.objects),
+            };
+            self.objects = Arc::new(objects);
             self.is_good = is_good;
         }
         self.problem = parsed.problem.map(|problem| match self.is_good {

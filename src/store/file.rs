@@ -67,7 +67,10 @@ enum Reading {
 
 fn read_one(path: &Path) -> Reading {
     match fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Reading::Missing,
+        // Below something that is no folder there is no file either.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Reading::Missing
+        }
         Err(error) => Reading::Unreadable(error),
         Ok(bytes) => match format::decode(&bytes) {
             Ok(loaded) => Reading::Whole(loaded),
@@ -88,6 +91,11 @@ pub fn read(path: &Path) -> Result<Loaded, StoreError> {
         Reading::Damaged(error) => error.to_string(),
     };
     Err(StoreError(format!("inventory {}: {problem}", path.display())))
+}
+
+/// Where the generation before the inventory file `path` is kept.
+pub fn previous_of(path: &Path) -> PathBuf {
+    Disk::new(path).previous()
 }
 
 impl JsonFileStore {
@@ -155,22 +163,35 @@ impl Inner {
         }
         state.is_loaded = true;
         state.obstacle = None;
-        let snapshot = self.read_generations(state, &mut warnings);
+        let snapshot = self.read_generations(state, &mut warnings)?;
         Ok(Loaded { snapshot, warnings })
     }
 
-    fn read_generations(&self, state: &mut State, warnings: &mut Vec<String>) -> Snapshot {
+    /// # Errors
+    /// When the file holds something that cannot be read now: to go on without it could rename interfaces.
+    fn read_generations(
+        &self,
+        state: &mut State,
+        warnings: &mut Vec<String>,
+    ) -> Result<Snapshot, StoreError> {
         let file = self.disk.file();
         match read_one(file) {
             Reading::Whole(loaded) => {
                 warnings.extend(loaded.warnings.iter().map(|warning| self.text(warning)));
-                return loaded.snapshot;
+                return Ok(loaded.snapshot);
             }
             Reading::Missing => {}
             Reading::Unreadable(error) => {
-                warnings
-                    .push(self.text(format_args!("it cannot be read and is not written either: {error}")));
                 state.obstacle = Some(Obstacle::Unreadable(error.to_string()));
+                let problem =
+                    format_args!("it is there and cannot be read: {error}; see to its owner and mode");
+                return Err(StoreError(self.text(problem)));
+            }
+            Reading::Damaged(error @ format::FormatError::Newer(_)) => {
+                state.obstacle = Some(Obstacle::Unreadable(error.to_string()));
+                let problem =
+                    format_args!("{error}; run that version, or move the file away to start with nothing");
+                return Err(StoreError(self.text(problem)));
             }
             Reading::Damaged(error) => {
                 if !self.set_aside(file, &error, warnings) {
@@ -178,7 +199,7 @@ impl Inner {
                 }
             }
         }
-        self.read_previous(warnings)
+        Ok(self.read_previous(warnings))
     }
 
     fn read_previous(&self, warnings: &mut Vec<String>) -> Snapshot {

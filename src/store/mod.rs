@@ -14,7 +14,7 @@ use std::sync::Arc;
 use multinic_actors::boundary::{BoxFuture, Loaded, Store, StoreError};
 use multinic_actors::domain::inventory::Snapshot;
 
-pub use file::{JsonFileStore, read};
+pub use file::{JsonFileStore, previous_of, read};
 pub use format::{FORMAT_VERSION, FormatError, decode, encode};
 pub use metered::MeteredStore;
 

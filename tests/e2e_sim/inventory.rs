@@ -135,12 +135,6 @@ async fn a_foreign_file_is_set_aside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_of_a_newer_version_is_set_aside() {
-    let newer = |whole: &str| whole.replacen("\"version\":1", "\"version\":7", 1);
-    damaged(newer, &["format version 7"]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_cannot_be_written_stops_no_delivery() {
     let mut world = World::new();
     // A file where the folder should be: also root cannot write below it.

@@ -36,7 +36,7 @@ async fn sigterm_during_a_post_waits_for_its_answer_and_keeps_it() {
     let world = World::new();
     let spec = world.quiet_spec("a", &world.vms(10));
     world.operator.declare(&spec);
-    world.viola.add_fault(FaultRule::new(Fault::Latency(Duration::from_millis(500))));
+    world.viola.add_fault(FaultRule::new(Fault::Latency(Duration::from_millis(1500))));
     let mut process = Process::start(&world.operator, &[]).await;
     until("a POST is under way", || world.viola.counters().in_flight(Service::Viola) > 0, String::new).await;
     process.terminate();

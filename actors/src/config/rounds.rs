@@ -1,6 +1,6 @@
 //! The rounds of a config: session, look, decisions, and when the next one is due.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::boundary::{CloudError, ObserveRequest, Session, Urgency};
 use crate::domain::backoff::seed_for;
 use crate::domain::cadence::RoundEnd;
 use crate::domain::config::{Config, RemovalPolicy};
-use crate::domain::inventory::{Event, Record};
+use crate::domain::inventory::{Event, Record, newest_of_vms};
 use crate::domain::port::{Observation, Server};
 use crate::domain::progress::{RoundFailure, RoundReport};
 use crate::domain::reason::Reason;
@@ -20,6 +20,8 @@ use crate::viola::ViolaMsg;
 
 /// A look has a deadline of its own, far beyond what its requests may take: only a defect reaches it.
 const LOOK_TIMEOUTS: u32 = 20;
+/// A look may wait for its turn at a busy cloud for longer than its requests take.
+const LOOK_AT_LEAST: Duration = Duration::from_secs(600);
 
 impl ConfigActor {
     pub(super) async fn apply(&self, state: &mut State, config: Arc<Config>) {
@@ -55,7 +57,7 @@ impl ConfigActor {
         match state.phase {
             Phase::Resting => self.begin(state, demand),
             Phase::Session | Phase::Looking | Phase::Deciding | Phase::NoDelivery => {
-                state.next_demand = Some(state.next_demand.map_or(demand, |other| other.and(demand)));
+                state.ask_for_another(demand);
             }
         }
     }
@@ -94,7 +96,7 @@ impl ConfigActor {
         state.node.set_phase("looking");
         state.progress.token_expires_at = Some(session.expires_at);
         let config = Arc::clone(&state.round_config);
-        let limit = config.cloud.timeout * LOOK_TIMEOUTS;
+        let limit = (config.cloud.timeout * LOOK_TIMEOUTS).max(LOOK_AT_LEAST);
         let request = ObserveRequest {
             vms: config.vms.clone(),
             config,
@@ -145,10 +147,7 @@ impl ConfigActor {
             return;
         }
         let applied = self.shared.inventory.applied();
-        let of_vms: HashMap<_, _> = applied
-            .records_at(&config.provider)
-            .map(|record| (&record.instance_id, &record.config))
-            .collect();
+        let of_vms = newest_of_vms(applied.records_at(&config.provider));
         let interfaces = config.vms.iter().filter_map(|vm| of_vms.get(vm)).flat_map(|node| &node.interfaces);
         let delivered_ports: Arc<HashSet<_>> =
             Arc::new(interfaces.filter_map(|i| i.port_id.clone()).collect());

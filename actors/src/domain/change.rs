@@ -101,7 +101,9 @@ pub fn release(
                 return all();
             }
             let what = describe(delivered, desired);
-            Release { send: Some(Arc::new(with_additions(delivered, desired))), pending: pending(what) }
+            // What the previous operator delivered may be invalid: the agent must not be given it once more.
+            let merged = Some(with_additions(delivered, desired)).filter(NodeConfig::is_valid);
+            Release { send: merged.map(Arc::new), pending: pending(what) }
         }
     }
 }

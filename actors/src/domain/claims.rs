@@ -3,7 +3,7 @@
 //! Per delivery target the older object wins, then namespace/name; the answer depends on who is older,
 //! never on who polled first. While a POST for a node is under way nobody can take the node over.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::ids::{ConfigName, NodeName, ProviderId, VmId};
 use super::inventory::{Owner, RecordKey, Snapshot};
@@ -104,10 +104,11 @@ impl Claims {
         });
     }
 
-    /// A VM of the config has this node now: its claims on other nodes are free (it was renamed).
-    pub fn retain_node_of_vm(&mut self, name: &ConfigName, vm: &VmId, node: &NodeName) {
+    /// The config's VMs have these nodes now: its claims on their former nodes are free (they were renamed).
+    pub fn retain_nodes(&mut self, name: &ConfigName, nodes: &BTreeMap<VmId, NodeName>) {
         self.nodes.retain(|key, claim| {
-            &claim.owner.id.name != name || &claim.vm != vm || &key.node == node || claim.is_posting
+            let is_former = nodes.get(&claim.vm).is_some_and(|node| node != &key.node);
+            &claim.owner.id.name != name || !is_former || claim.is_posting
         });
     }
 

@@ -1,6 +1,6 @@
 //! The inventory: what was delivered, and what must survive a restart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -120,6 +120,21 @@ pub struct Foreign {
     pub records: Vec<serde_json::Value>,
     /// Entries that stood among the configs.
     pub configs: Vec<serde_json::Value>,
+}
+
+/// What each VM was delivered. A VM with two records (it was renamed under the previous operator) has the one
+/// that was delivered last.
+pub fn newest_of_vms<'a>(
+    records: impl Iterator<Item = &'a Arc<Record>>,
+) -> HashMap<&'a VmId, &'a Arc<NodeConfig>> {
+    let mut newest: HashMap<&VmId, &Arc<Record>> = HashMap::new();
+    for record in records {
+        let known = newest.entry(&record.instance_id).or_insert(record);
+        if known.updated_at < record.updated_at {
+            *known = record;
+        }
+    }
+    newest.into_iter().map(|(vm, record)| (vm, &record.config)).collect()
 }
 
 /// Something that happened and must be remembered.

@@ -126,6 +126,15 @@ impl NodeConfig {
         ConfigHash(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
     }
 
+    /// Whether every interface is one that the agent takes: index, MTU and address in range.
+    pub fn is_valid(&self) -> bool {
+        self.interfaces.iter().all(|interface| {
+            usize::from(interface.id) < MAX_INTERFACES
+                && MTU_RANGE.contains(&i64::from(interface.mtu))
+                && interface.cidr.contains(&interface.address)
+        })
+    }
+
     /// Whether the agent would see no difference: port, device, network and subnet ids do not count.
     pub fn is_same(&self, other: &Self) -> bool {
         self.node_name == other.node_name

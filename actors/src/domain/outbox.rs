@@ -2,7 +2,7 @@
 //!
 //! A slow or dead receiver never makes a queue: a node has one wanted state, the newest.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque, hash_map};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,8 @@ pub const MAX_BATCH_NODES: usize = 100;
 pub const MAX_BATCH_BYTES: usize = 1024 * 1024;
 /// The first pause after a failed POST.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
+/// So many refused batches may follow one another at once; a receiver that takes none at all gets pauses.
+const PATIENT_REFUSALS: u32 = 8;
 /// The pause before a part of a batch that was answered with 500 is tried again.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -32,6 +34,8 @@ pub struct Outbox {
     /// Parts of a refused batch that are still to be tried, each on its own.
     probes: VecDeque<Probe>,
     has_server_error: bool,
+    /// Batches refused since one was taken.
+    refused_in_a_row: u32,
     rest: Duration,
     backoff: Backoff,
     jitter: Jitter,
@@ -123,6 +127,7 @@ impl Outbox {
             flight: None,
             probes: VecDeque::new(),
             has_server_error: false,
+            refused_in_a_row: 0,
             rest,
             backoff: Backoff::new(BackoffPolicy::doubling(FIRST_PAUSE, rest), seed, now),
             jitter: Jitter::new(seed),
@@ -153,6 +158,11 @@ impl Outbox {
         self.delivered.entry(delivered.node_name.clone()).or_insert(delivered);
     }
 
+    /// What VMs other than these were sent does not count any more.
+    pub fn retain_vms(&mut self, vms: &BTreeSet<VmId>) {
+        self.delivered.retain(|_, node| vms.contains(&node.instance_id));
+    }
+
     /// Another config delivered this to the node, later than anything that was sent from here.
     pub fn learn_foreign(&mut self, delivered: Arc<NodeConfig>) {
         self.delivered.insert(delivered.node_name.clone(), delivered);
@@ -179,14 +189,18 @@ impl Outbox {
         self.delivered.get(node)
     }
 
-    /// What a VM was sent; the wanted node's first, should it have two records.
-    pub fn delivered_of(&self, vm: &VmId) -> Option<&Arc<NodeConfig>> {
-        let of_vm = |node: &&Arc<NodeConfig>| &node.instance_id == vm;
-        let wanted = self.entries.iter().find(|(_, entry)| &entry.vm == vm).map(|(name, _)| name);
-        wanted
-            .and_then(|name| self.delivered.get(name))
-            .filter(of_vm)
-            .or_else(|| self.delivered.values().find(of_vm))
+    /// What each VM was sent; the wanted node's first, should it have two records.
+    pub fn delivered_by_vm(&self) -> HashMap<&VmId, &Arc<NodeConfig>> {
+        let mut by_vm = HashMap::with_capacity(self.delivered.len());
+        for (name, node) in &self.delivered {
+            let is_wanted = self.entries.get(name).is_some_and(|entry| entry.vm == node.instance_id);
+            match by_vm.entry(&node.instance_id) {
+                hash_map::Entry::Vacant(vacant) => drop(vacant.insert(node)),
+                hash_map::Entry::Occupied(mut other) if is_wanted => drop(other.insert(node)),
+                hash_map::Entry::Occupied(_) => {}
+            }
+        }
+        by_vm
     }
 
     /// Replaces what is wanted. What is no longer in it will not be sent.
@@ -367,6 +381,7 @@ impl Outbox {
                 }
             }
         }
+        self.refused_in_a_row = 0;
         self.backoff.reset(now);
         self.not_before = None;
         self.has_server_error = false;
@@ -404,6 +419,10 @@ impl Outbox {
         let failure = Some(error.message.clone());
         match error.failure {
             PostFailure::Refused => {
+                self.refused_in_a_row += 1;
+                if self.refused_in_a_row > PATIENT_REFUSALS {
+                    self.not_before = Some(now + self.probe_pause());
+                }
                 let refused = self.bisect(&flight, &error.message, now);
                 return Finished { refused, failure, ..Finished::default() };
             }

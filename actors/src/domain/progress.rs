@@ -80,7 +80,7 @@ pub struct Progress {
     /// The round that was in order last, and how many changes were delivered by then.
     success: Option<(u64, u64)>,
     /// The verdict on `Ready` that was published last, for the time in which a change is under way.
-    verdict: Option<(Reason, String)>,
+    pub verdict: Option<(Reason, String)>,
     /// When the next poll is due.
     pub next_poll_at: Option<Timestamp>,
     /// When the last one began.
@@ -171,10 +171,11 @@ impl Progress {
             return verdict;
         }
         if self.is_settling() {
-            return self
-                .verdict
-                .clone()
-                .unwrap_or((Reason::Pending, "the first delivery is under way".to_owned()));
+            // What was wrong with the cloud is over, this round succeeded; what was wrong with the POST is
+            // over when it is delivered.
+            let holds = |reason: Reason| reason.ready() != Some(false) || reason == Reason::ViolaPostError;
+            let last = self.verdict.clone().filter(|(reason, _)| holds(*reason));
+            return last.unwrap_or((Reason::Pending, "the delivery is under way".to_owned()));
         }
         let reason = match round.is_changed || self.delivery.changes > self.changes_before_round {
             true => Reason::Synced,

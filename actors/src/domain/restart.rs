@@ -140,6 +140,22 @@ pub fn on_exit(mut state: RestartState, now: Instant, cause: ExitCause) -> (Rest
     (state, Verdict::RestartAfter(delay))
 }
 
+/// The child ended because one of its own failed too often: starting it again at once would only repeat
+/// that. Goes to the parent like the last of too many restarts.
+pub fn on_child_gave_up(mut state: RestartState, now: Instant, cause: ExitCause) -> (RestartState, Verdict) {
+    state.last_cause = Some(cause);
+    // Its life was as long as its child took to fail so often: only a much longer one was calm.
+    let was_calm =
+        state.running_since.take().is_some_and(|since| now.duration_since(since) >= 2 * state.policy.window);
+    if was_calm {
+        state.backoff.reset(now);
+        state.escalations = 0;
+    }
+    state.recent.clear();
+    state.escalations = state.escalations.saturating_add(1);
+    (state, Verdict::Escalate)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,5 +235,18 @@ mod tests {
         state = on_start(state, now);
         now += 50 * SECOND;
         assert_eq!(on_exit(state, now, ExitCause::Error).0.escalations(), 1);
+    }
+
+    #[test]
+    fn a_child_whose_own_child_gave_up_escalates_at_once_until_a_life_much_longer_than_the_window() {
+        let mut now = Instant::now();
+        let mut state = RestartState::new(policy(), 1, now);
+        for (life, expected) in [(0, 1), (150, 2), (150, 3), (200, 1)] {
+            state = on_start(state, now);
+            now += Duration::from_secs(life);
+            let (next, verdict) = on_child_gave_up(state, now, ExitCause::Error);
+            assert_eq!((verdict, next.escalations()), (Verdict::Escalate, expected));
+            state = next;
+        }
     }
 }

@@ -69,7 +69,7 @@ impl History for Outbox {
         self.delivered_at(node).cloned()
     }
     fn of_vm(&self, vm: &VmId) -> Option<Arc<NodeConfig>> {
-        self.delivered_of(vm).cloned()
+        self.delivered_by_vm().get(vm).map(|node| Arc::clone(node))
     }
 }
 

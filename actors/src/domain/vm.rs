@@ -165,7 +165,14 @@ fn node_name(input: VmInput<'_>) -> Result<NodeName, Skip> {
             from_metadata.filter(|text| !text.is_empty()).unwrap_or(name)
         }
         Server::Node(name) => name,
-        Server::NoComputeService => input.vm.as_str(),
+        Server::NoComputeService => match input.delivered {
+            Some(delivered) if delivered.node_name.as_str() != input.vm.as_str() => {
+                let message =
+                    format!("the catalog has no compute service now; it was {}", delivered.node_name);
+                return Err((SkipReason::NodeNameUnknown, message));
+            }
+            _ => input.vm.as_str(),
+        },
         Server::NotFound => {
             let message = format!("nova has no server {}: take it out of vmNames if it is gone", input.vm);
             return Err((SkipReason::ServerNotFound, message));

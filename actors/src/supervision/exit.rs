@@ -86,6 +86,12 @@ fn cause_of(error: &ActorProcessingErr) -> ExitCause {
     if is_bare_text { ExitCause::Panic } else { ExitCause::Error }
 }
 
+/// Whether the actor ended because one of its own children failed too often.
+pub(super) fn is_over_a_child(event: &SupervisionEvent) -> bool {
+    let SupervisionEvent::ActorFailed(_, error) = event else { return false };
+    error.downcast_ref::<ChildExit>().is_some_and(|exit| exit.outcome == Outcome::GaveUp)
+}
+
 pub(super) fn read_refusal(error: &SpawnErr) -> String {
     match error {
         SpawnErr::StartupFailed(error) => error.to_string(),

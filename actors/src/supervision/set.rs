@@ -18,6 +18,7 @@ pub struct ChildSet<K, M> {
     kind: &'static str,
     policy: RestartPolicy,
     seed: u64,
+    inherits_giving_up: bool,
     parent: Node,
     slots: BTreeMap<K, ChildSlot<M>>,
     /// Whose actor it is, so that an event among ten thousand children costs one look-up.
@@ -43,11 +44,17 @@ where
             kind,
             policy,
             seed,
+            inherits_giving_up: false,
             parent: parent.clone(),
             slots: BTreeMap::new(),
             by_actor: HashMap::new(),
             on_due: Arc::new(on_due),
         }
+    }
+
+    /// The same for children that give up when a child of their own did.
+    pub fn inheriting_giving_up(self) -> Self {
+        Self { inherits_giving_up: true, ..self }
     }
 
     /// Starts the child of `key`, as [`ChildSlot::start`] does; the slot is made when there is none.
@@ -71,7 +78,10 @@ where
     }
 
     fn new_slot(&self, key: &K) -> ChildSlot<M> {
-        let spec = ChildSpec::new(self.kind, key.to_string()).policy(self.policy).seed(self.seed);
+        let spec = ChildSpec::new(self.kind, key.to_string())
+            .policy(self.policy)
+            .seed(self.seed)
+            .inherits_giving_up(self.inherits_giving_up);
         let (on_due, owned_key) = (Arc::clone(&self.on_due), key.clone());
         ChildSlot::new(spec, &self.parent, move |ticket| on_due(owned_key.clone(), ticket))
     }

@@ -9,7 +9,7 @@ use ractor::concurrency::JoinHandle;
 use ractor::{ActorCell, ActorId, ActorRef, Message, SpawnErr, SupervisionEvent};
 use tokio::time::Instant;
 
-use super::exit::{ChildExit, Outcome, read_event, read_refusal};
+use super::exit::{ChildExit, Outcome, is_over_a_child, read_event, read_refusal};
 use super::node::{Entry, Node};
 use super::timer::{Ticket, TimerSlot};
 use crate::domain::backoff::seed_for;
@@ -24,6 +24,9 @@ pub type Spawned<M> = Result<(ActorRef<M>, JoinHandle<()>), SpawnErr>;
 /// What a slot calls when its child is due for a restart: it casts a message to the parent, no more.
 pub type OnDue = Arc<dyn Fn(Ticket) + Send + Sync>;
 
+/// What decides about a restart.
+type Rule = fn(RestartState, std::time::Instant, ExitCause) -> (RestartState, Verdict);
+
 /// Which child a slot is for, and how it is restarted.
 #[derive(Clone, Debug)]
 pub struct ChildSpec {
@@ -35,12 +38,15 @@ pub struct ChildSpec {
     pub policy: RestartPolicy,
     /// The run's base seed; the slot derives its jitter from it, kind and name.
     pub seed: u64,
+    /// A child that ends over a child of its own ([`Outcome::GaveUp`]) gives up too, at once.
+    pub inherits_giving_up: bool,
 }
 
 impl ChildSpec {
     /// A child with the default policy and seed 0.
     pub fn new(kind: &'static str, name: impl AsRef<str>) -> Self {
-        Self { kind, name: Arc::from(name.as_ref()), policy: RestartPolicy::default(), seed: 0 }
+        let policy = RestartPolicy::default();
+        Self { kind, name: Arc::from(name.as_ref()), policy, seed: 0, inherits_giving_up: false }
     }
 
     /// The same with another policy.
@@ -51,6 +57,11 @@ impl ChildSpec {
     /// The same with another base seed.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// The same for a child that gives up when a child of its own did.
+    pub fn inherits_giving_up(self, inherits_giving_up: bool) -> Self {
+        Self { inherits_giving_up, ..self }
     }
 }
 
@@ -123,7 +134,7 @@ impl<M: Message> ChildSlot<M> {
             Ok(Err(error)) => read_refusal(&error),
             Err(_) => format!("did not start within {START_TIMEOUT:?}"),
         };
-        Err(self.ended(ExitCause::StartRefused, refusal))
+        Err(self.ended(ExitCause::StartRefused, refusal, restart::on_exit))
     }
 
     /// Whether the child is, or was until now, this actor.
@@ -136,7 +147,12 @@ impl<M: Message> ChildSlot<M> {
     pub fn on_event(&mut self, event: &SupervisionEvent) -> Option<ChildExit> {
         let is_mine = event.actor_cell().is_some_and(|actor| self.owns(actor));
         let (cause, error) = if is_mine { read_event(event)? } else { return None };
-        Some(self.ended(cause, error))
+        let is_inherited = self.spec.inherits_giving_up && is_over_a_child(event);
+        Some(self.ended(
+            cause,
+            error,
+            if is_inherited { restart::on_child_gave_up } else { restart::on_exit },
+        ))
     }
 
     /// Whether the restart message with this ticket still holds: then call [`Self::start`].
@@ -229,20 +245,20 @@ impl<M: Message> ChildSlot<M> {
         }
     }
 
-    fn ended(&mut self, cause: ExitCause, error: String) -> ChildExit {
+    fn ended(&mut self, cause: ExitCause, error: String, rule: Rule) -> ChildExit {
         let outcome = if self.is_stopping() {
             self.state = State::Vacant;
             self.entry.ended("stopped", None, false);
             Outcome::Stopped
         } else {
-            self.failed(cause, &error)
+            self.failed(cause, &error, rule)
         };
         let name = self.spec.name.to_string();
         ChildExit { kind: self.spec.kind, name, generation: self.generation, cause, error, outcome }
     }
 
-    fn failed(&mut self, cause: ExitCause, error: &str) -> Outcome {
-        let (restarts, verdict) = restart::on_exit(self.restarts.clone(), now(), cause);
+    fn failed(&mut self, cause: ExitCause, error: &str, rule: Rule) -> Outcome {
+        let (restarts, verdict) = rule(self.restarts.clone(), now(), cause);
         self.restarts = restarts;
         match verdict {
             Verdict::RestartAfter(delay) => {

@@ -75,6 +75,12 @@ impl Faults {
         self.order(kind, None, HookPattern::Start, fault, times);
     }
 
+    /// This actor never starts.
+    pub fn refuse_starts_of(&self, kind: &'static str, name: &str) {
+        let fault = Fault::Err("start refused by the test".to_owned());
+        self.order(kind, Some(name), HookPattern::Start, fault, usize::MAX);
+    }
+
     /// Nobody fails any more.
     pub fn heal(&self) {
         lock(&self.0).clear();

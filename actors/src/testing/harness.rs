@@ -139,6 +139,14 @@ impl Harness {
         self.tell(RootMsg::Declare(declared));
     }
 
+    /// [`Self::declare`] for a task that does so later.
+    pub fn declarer(&self) -> impl Fn(&ConfigBuilder) + Send + 'static {
+        let root = self.run().root.clone();
+        move |config| {
+            let _ = root.send_message(RootMsg::Declare(config.clone().into()));
+        }
+    }
+
     /// An object is gone.
     pub fn remove(&self, id: ConfigId) {
         self.tell(RootMsg::Remove(id));

@@ -1,5 +1,6 @@
 //! What was delivered before, as settling asks for it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::domain::ids::{NodeName, VmId};
@@ -7,9 +8,17 @@ use crate::domain::node::NodeConfig;
 use crate::domain::outbox::Outbox;
 use crate::domain::settle::History;
 
-/// The outbox's own memory, which was filled from the inventory before.
+/// The outbox's own memory, which was filled from the inventory before. Indexed once a round: a config may
+/// have thousands of VMs.
 pub(super) struct Delivered<'a> {
-    pub(super) outbox: &'a Outbox,
+    outbox: &'a Outbox,
+    by_vm: HashMap<&'a VmId, &'a Arc<NodeConfig>>,
+}
+
+impl<'a> Delivered<'a> {
+    pub(super) fn of(outbox: &'a Outbox) -> Self {
+        Self { outbox, by_vm: outbox.delivered_by_vm() }
+    }
 }
 
 impl History for Delivered<'_> {
@@ -18,6 +27,6 @@ impl History for Delivered<'_> {
     }
 
     fn of_vm(&self, vm: &VmId) -> Option<Arc<NodeConfig>> {
-        self.outbox.delivered_of(vm).cloned()
+        self.by_vm.get(vm).map(|node| Arc::clone(node))
     }
 }

@@ -1,6 +1,7 @@
 //! One POST at a time: what goes out next, and what its answer means.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -14,6 +15,9 @@ use crate::domain::node::NodeConfig;
 use crate::domain::outbox::{Finished, Next};
 use crate::domain::post::PostFailure;
 use crate::supervision::{TaskPanicked, Ticket};
+
+/// The receiver's adapter has a deadline; this one lies far beyond it, and only a defect reaches it.
+const POST_DEADLINE: Duration = Duration::from_secs(600);
 
 impl Viola {
     /// Sends the next batch, if there is one and nothing stands against it.
@@ -54,8 +58,11 @@ impl Viola {
     pub(super) fn depart(&self, state: &mut State, id: u64, nodes: Vec<Arc<NodeConfig>>) {
         state.node.set_phase("posting");
         let (delivery, config) = (Arc::clone(&self.delivery), Arc::clone(&state.config));
-        let answer: BoxFuture<'static, PostResult> =
-            async move { delivery.post(config, nodes).await }.boxed();
+        let post = async move {
+            let answer = tokio::time::timeout(POST_DEADLINE, delivery.post(config, nodes)).await;
+            answer.unwrap_or_else(|_| Err(unknown_outcome("the POST did not end in time".to_owned())))
+        };
+        let answer: BoxFuture<'static, PostResult> = post.boxed();
         let answer = answer.shared();
         state.post.start(&state.me, answer.clone(), ViolaMsg::PostDone);
         state.flight = Some(Flight { id, config: Arc::clone(&state.config), former: None, answer });
@@ -73,13 +80,8 @@ impl Viola {
         let Some(flight) = state.flight.take() else { return };
         self.claims.end_post(&state.config.id.name);
         self.retain_claims(&state.config);
-        let answer = result.unwrap_or_else(|panicked| {
-            Err(PostError {
-                failure: PostFailure::UnknownOutcome,
-                message: format!("the POST failed inside: {panicked}"),
-                retry_after: None,
-            })
-        });
+        let answer = result
+            .unwrap_or_else(|panicked| Err(unknown_outcome(format!("the POST failed inside: {panicked}"))));
         let finished = self.land(state, flight, answer);
         state.log_failure(&finished);
         state.node.set_last_error(finished.failure.clone());
@@ -128,4 +130,8 @@ impl State {
             Some(_) | None => {}
         }
     }
+}
+
+fn unknown_outcome(message: String) -> PostError {
+    PostError { failure: PostFailure::UnknownOutcome, message, retry_after: None }
 }

@@ -49,10 +49,14 @@ impl Viola {
         self.learn(state);
         let config = Arc::clone(&state.config);
         let owner = owner_of(&config);
-        let mut lost = Vec::new();
+        let (mut lost, mut nodes) = (Vec::new(), BTreeMap::new());
         let mut claim = |node: &NodeName, vm: &VmId| {
             let key = RecordKey { provider: config.provider.clone(), node: node.clone() };
-            match self.claims.claim(&key, &owner, vm) {
+            let claimed = self.claims.claim(&key, &owner, vm);
+            if !matches!(claimed, Claimed::Refused(_)) {
+                nodes.insert(vm.clone(), node.clone());
+            }
+            match claimed {
                 Claimed::Granted => Ok(()),
                 Claimed::TakenOver(loser) => {
                     tracing::warn!("{}: node {node} taken over from the younger {loser}", config.id.name);
@@ -69,11 +73,12 @@ impl Viola {
             settle::Context {
                 policy: config.change_policy,
                 approvals: &config.approvals,
-                history: &Delivered { outbox: &state.outbox },
+                history: &Delivered::of(&state.outbox),
                 empty_before: &state.empty_before,
                 claim: &mut claim,
             },
         );
+        self.claims.retain_nodes(&config.id.name, &nodes);
         lost.iter().for_each(|node| state.outbox.forget(node));
         let is_changed = self.is_changed(state, &settled);
         let came_up = came_up(&state.settled, &settled);
@@ -115,10 +120,11 @@ impl Viola {
             let has = before.or_else(|| state.outbox.delivered_at(name));
             !has.is_some_and(|has| has.is_same(&wanted.node))
         });
+        let delivered = state.outbox.delivered_by_vm();
         let is_newly_empty = |(vm, decision): (&VmId, &Decision)| {
             matches!(decision.outcome, Outcome::Empty)
                 && !state.empty_before.contains(vm)
-                && state.outbox.delivered_of(vm).is_some()
+                && delivered.contains_key(vm)
         };
         differs || state.decisions.iter().any(is_newly_empty)
     }

@@ -312,3 +312,17 @@ async fn a_post_that_outlives_a_stopped_viola_is_in_doubt() {
     world.until("the nodes have their first state again", |world| mtu(world, "node-a-1") == 1450).await;
     world.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_post_that_never_ends_is_given_up_and_sent_once_more() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.of("a").next_hangs();
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_delivered(&a).await;
+    assert_eq!((world.viola.posts().len(), world.restarts_of("viola")), (2, 0));
+    world.end().await;
+}

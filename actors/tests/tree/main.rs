@@ -5,9 +5,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
 
 mod answers;
+mod chaos;
 mod down_ports;
 mod every_message;
 mod first_days;
+mod giving_up;
+mod lives;
 mod matrix;
+mod neighbours;
+mod node_conflicts;
+mod orders;
+mod phases;
 mod races;
+mod reference_faults;
 mod store;

@@ -162,7 +162,7 @@ fn a_renamed_vm_frees_the_node_that_it_was_and_only_that() {
         ask(&mut claims, node, owner, vm);
     }
     ask(&mut claims, "foreign", &young, "vm-1");
-    claims.retain_node_of_vm(&old.id.name, &"vm-1".into(), &name("is"));
+    claims.retain_nodes(&old.id.name, &BTreeMap::from([("vm-1".into(), name("is"))]));
     assert!(!owns(&claims, "was", &old) && owns(&claims, "is", &old) && owns(&claims, "other", &old));
     assert!(owns(&claims, "foreign", &young));
 }
@@ -173,7 +173,7 @@ fn a_renamed_vm_keeps_the_node_that_it_was_while_that_is_posted() {
     let mut claims = Claims::default();
     ask(&mut claims, "was", &old, "vm-1");
     claims.begin_post(&[key("was")], &old.id.name);
-    claims.retain_node_of_vm(&old.id.name, &"vm-1".into(), &name("is"));
+    claims.retain_nodes(&old.id.name, &BTreeMap::from([("vm-1".into(), name("is"))]));
     assert!(owns(&claims, "was", &old));
 }
 

@@ -90,10 +90,7 @@ fn before_the_first_round_nothing_is_known() {
 fn the_first_delivery_is_pending_until_it_is_done_and_then_synced() {
     let mut story = story().round(true).deliveries(0, 3, 0, None);
     let status = story.tell(5);
-    assert_eq!(
-        (status.reason, status.message.as_str()),
-        (Reason::Pending, "the first delivery is under way")
-    );
+    assert_eq!((status.reason, status.message.as_str()), (Reason::Pending, "the delivery is under way"));
     assert_eq!(status.last_synced_at, None);
     let status = story.deliveries(3, 0, 3, None).tell(6);
     assert_eq!((status.reason, status.ready), (Reason::Synced, Some(true)));

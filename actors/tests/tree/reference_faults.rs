@@ -1,0 +1,292 @@
+//! What the previous operator did wrong, measured on it: none of it comes back.
+
+use std::time::Duration;
+
+use multinic_actors::boundary::{CloudError, PostFailure, Urgency};
+use multinic_actors::domain::config::InterfaceOrder;
+use multinic_actors::domain::port::Server;
+use multinic_actors::domain::reason::Reason;
+use multinic_actors::testing::{Harness, config, names_by_mac, nic};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn neutron(message: &str) -> CloudError {
+    CloudError::new(Reason::NeutronPortError, format!("neutron: list ports: {message}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nic_with_a_lower_mac_renames_nobody() {
+    let a = config("a").vms(20);
+    let world = Harness::with(&a, 2).await;
+    world.until_delivered(&a).await;
+    for (number, vm) in (1..=20).zip(a.vm_ids()) {
+        world.cloud.vm(vm.as_str()).gets(nic(number));
+    }
+    world.until_delivered(&a).await;
+    assert_eq!(world.viola.renames(), Vec::<String>::new());
+    let node = world.viola.node("node-a-1").unwrap();
+    let names: Vec<_> = names_by_mac(&node).into_values().collect();
+    assert_eq!(names, ["multinic2", "multinic0", "multinic1"], "by MAC");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_nic_renames_nobody_and_its_index_is_used_again() {
+    let a = config("a").vms(1);
+    let world = Harness::with(&a, 0).await;
+    world.cloud.vm("a-1").gets(nic(1)).gets(nic(2)).gets(nic(3));
+    world.until_delivered(&a).await;
+    world.cloud.vm("a-1").loses(1);
+    world.until_delivered(&a).await;
+    world.cloud.vm("a-1").gets(nic(9));
+    world.until_delivered(&a).await;
+    let names: Vec<_> = names_by_mac(&world.viola.node("node-a-1").unwrap()).into_values().collect();
+    assert_eq!(names, ["multinic1", "multinic2", "multinic0"], "by MAC");
+    assert_eq!(world.viola.renames(), Vec::<String>::new());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbering_by_mac_is_there_for_those_who_ask_for_it() {
+    let a = config("a").vms(1).order(InterfaceOrder::Mac);
+    let world = Harness::with(&a, 2).await;
+    world.until_delivered(&a).await;
+    world.cloud.vm("a-1").gets(nic(1));
+    world.until_delivered(&a).await;
+    assert_eq!(world.viola.renames().len(), 2);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_mtu_that_cannot_be_is_not_sent() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.cloud.mtu_is(0);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_reason("a", Reason::AllSkipped).await;
+    assert_eq!(world.viola.posts().len(), 0);
+    assert_eq!(world.skip_of("a", "a-1").as_deref(), Some("InvalidPort"));
+    world.cloud.mtu_is(1450);
+    world.until_delivered(&a).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_name_is_not_known_is_never_sent_by_its_uuid() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    for vm in ["a-1", "a-2"] {
+        world.cloud.vm(vm).server_is(Server::Unknown("nova: 503".to_owned()));
+    }
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_reason("a", Reason::NovaError).await;
+    assert_eq!(world.viola.posts().len(), 0);
+    world.cloud.vm("a-1").is_named("node-a-1");
+    world.until("the one that is known is sent", |world| world.viola.node("node-a-1").is_some()).await;
+    assert_eq!(world.skip_of("a", "a-2").as_deref(), Some("NodeNameUnknown"));
+    assert_eq!(world.viola.node_count(), 1);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_look_is_an_error_that_takes_nothing_away() {
+    let a = config("a").vms(3);
+    let world = Harness::with(&a, 2).await;
+    world.until_delivered(&a).await;
+    world.cloud.of("a").looks_fail(neutron("connection closed before the end"));
+    world.until_reason("a", Reason::NeutronPortError).await;
+    world.pass(1200 * SECOND).await;
+    assert_eq!(world.shown("a").reason, Reason::NeutronPortError);
+    assert_eq!(world.viola.posts().len(), 1);
+    assert_eq!(world.snapshot().records.len(), 3);
+    world.cloud.of("a").heals();
+    world.until_reason("a", Reason::NoChange).await;
+    assert_eq!(world.viola.posts().len(), 1);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_poll_is_retried_later_each_time_and_writes_one_status() {
+    let a = config("a").vms(1);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.cloud.of("a").looks_fail(neutron("read: connection reset by peer"));
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.pass(1500 * SECOND).await;
+    let looks = world.cloud.looks();
+    let gaps: Vec<_> = looks.windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs()).collect();
+    let spans = [27..=33, 54..=66, 108..=132, 216..=240, 216..=240, 216..=240];
+    assert!(gaps.iter().zip(&spans).all(|(gap, span)| span.contains(gap)), "{gaps:?}");
+    assert_eq!(world.status.reasons("a"), [Reason::Pending, Reason::NeutronPortError]);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_service_asks_us_to_wait_is_waited() {
+    let a = config("a").vms(1);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    let mut busy = neutron("429 Too Many Requests");
+    busy.retry_after = Some(500 * SECOND);
+    world.cloud.of("a").next_looks_fail(1, busy);
+    world.viola.of("a").next_asks_to_wait(100 * SECOND);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_delivered(&a).await;
+    let (looks, posts) = (world.cloud.looks(), world.viola.posts());
+    assert!((500 * SECOND..=550 * SECOND).contains(&looks[1].at), "{looks:?}");
+    assert!(posts[1].at - posts[0].at >= 100 * SECOND);
+    world.end().await;
+}
+
+/// A hundred nodes, one of which Viola cannot take.
+async fn one_bad_node_in_a_hundred(failure: PostFailure) -> usize {
+    let a = config("a").vms(100);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.chokes_on("node-a-37", failure);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until("the others are delivered", |world| world.viola.node_count() == 99).await;
+    world.until("it is named", |world| world.skip_of("a", "a-37").as_deref() == Some("NodeRejected")).await;
+    assert_eq!((world.shown("a").ready, world.shown("a").nodes.delivered), (Some(true), 99));
+    assert_eq!(world.cloud.looks().len(), 1, "POSTs are repeated, not the look");
+    let posts = world.viola.posts().len();
+    world.pass(100 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), posts, "what was refused rests");
+    world.viola.takes_all();
+    world.until_delivered(&a).await;
+    assert_eq!(
+        world.viola.times_sent("node-a-1"),
+        1 + times_before_success(&world),
+        "sent once more at most"
+    );
+    world.end().await;
+    posts
+}
+
+/// How often node-a-1 was in a batch that failed.
+fn times_before_success(world: &Harness) -> usize {
+    let posts = world.viola.posts();
+    let with_it = posts.iter().filter(|post| post.names().contains(&"node-a-1"));
+    with_it.filter(|post| matches!(post.answer, Some(Err(_)))).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_node_answered_with_400_holds_back_none_of_the_other_99() {
+    let posts = one_bad_node_in_a_hundred(PostFailure::Refused).await;
+    assert!(posts <= 16, "{posts} POSTs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_node_answered_with_500_holds_back_none_of_the_other_99() {
+    let posts = one_bad_node_in_a_hundred(PostFailure::ServerError).await;
+    assert!(posts <= 24, "{posts} POSTs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_refused_in_the_answer_rests_and_the_others_are_delivered() {
+    let a = config("a").vms(5);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.refuses("node-a-3", "no such node");
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until("the others are delivered", |world| world.snapshot().records.len() == 4).await;
+    world.pass(SECOND).await;
+    assert_eq!(world.skip_of("a", "a-3").as_deref(), Some("NodeRejected"));
+    assert_eq!(world.viola.posts().len(), 1);
+    world.cloud.vm("a-3").gets(nic(7));
+    world.until("its new content is tried", |world| world.viola.times_sent("node-a-3") == 2).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_viola_failure_repeats_the_post_and_not_the_poll() {
+    let a = config("a").vms(3);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.of("a").next_fail(3, PostFailure::Unavailable);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_delivered(&a).await;
+    assert_eq!((world.viola.posts().len(), world.cloud.looks().len()), (4, 1));
+    world.until_reason("a", Reason::Synced).await;
+    assert_eq!(world.status.reasons("a"), [Reason::Pending, Reason::ViolaPostError, Reason::Synced]);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_viola_error_stays_shown_through_rounds_in_which_nothing_changed() {
+    let a = config("a").vms(3);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.of("a").fails(PostFailure::Rejected);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_reason("a", Reason::ViolaPostError).await;
+    world.pass(1200 * SECOND).await;
+    assert!(world.cloud.looks().len() > 5);
+    assert_eq!(world.status.reasons("a"), [Reason::Pending, Reason::ViolaPostError]);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_and_a_changed_object_are_polled_at_once() {
+    let a = config("a").vms(1);
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.pass(400 * SECOND).await;
+    let b = config("b").vms(1);
+    world.cloud.has(&b, 1);
+    let at = world.clock.elapsed();
+    world.declare(&b);
+    world.declare(&a.clone().generation(2));
+    world.pass(SECOND).await;
+    let looks: Vec<_> = world.cloud.looks().into_iter().filter(|look| look.at >= at).collect();
+    let configs: Vec<_> = looks.iter().map(|look| look.config.as_str()).collect();
+    assert_eq!(configs.len(), 2, "{configs:?}");
+    let changed = looks.iter().find(|look| look.config == "a").unwrap();
+    assert_eq!((changed.urgency, changed.drop_caches), (Urgency::Event, false));
+    assert_eq!(world.shown("a").observed_generation, 2);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_login_and_one_post_serve_an_hour_of_polls() {
+    let a = config("a").vms(50);
+    let world = Harness::with(&a, 2).await;
+    world.pass(3600 * SECOND).await;
+    assert_eq!((world.cloud.logins().len(), world.viola.posts().len()), (1, 1));
+    assert!((25..=50).contains(&world.cloud.looks().len()));
+    assert!(world.cloud.looks().iter().all(|look| look.vms == 50));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_renewed_at_half_of_its_life() {
+    let a = config("a").vms(1);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.cloud.tokens_live(3600 * SECOND);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.pass(4000 * SECOND).await;
+    let logins: Vec<_> = world.cloud.logins().iter().map(|login| (login.at.as_secs(), login.renew)).collect();
+    assert_eq!(logins, [(0, false), (1800, true), (3600, true)]);
+    world.end().await;
+}
