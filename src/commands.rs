@@ -57,6 +57,11 @@ fn print_crd() -> ExitCode {
     }
 }
 
+/// Prints a line; a reader that went away does not end the demo.
+fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
 /// Prints a command's result. A reader that went away early (`| head`) is no failure.
 fn print_out(text: &str) -> ExitCode {
     match std::io::stdout().write_all(text.as_bytes()) {

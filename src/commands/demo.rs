@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::shutdown;
+use super::{say, shutdown};
 use crate::app::{self, Options, Running};
 use crate::settings::values::ListenAddress;
 use crate::settings::{InventorySettings, Settings};
@@ -51,7 +51,7 @@ async fn run(settings: Settings, duration: Option<Duration>) -> Result<bool, Str
     introduce(&running, folder.path().join("configs.yaml"), duration);
     let is_right = watch(&running, &world, duration, shutdown::token()).await;
     running.stop().await;
-    println!("stopped; every delivery is in the inventory");
+    say(format_args!("stopped; every delivery is in the inventory"));
     Ok(is_right)
 }
 
@@ -79,21 +79,21 @@ async fn demo_settings(settings: Settings, folder: PathBuf) -> Settings {
 
 fn introduce(running: &Running, configs: PathBuf, duration: Option<Duration>) {
     let api = format!("http://{}", running.api);
-    println!("multinic-operator demo: a simulated OpenStack, a Viola in memory, two configs");
-    println!();
-    println!("  the configs       {}", configs.display());
-    println!("  their state       {api}/v1/configs");
-    println!("  the actor tree    {api}/v1/actors");
-    println!("  delivered nodes   {api}/v1/interfaces/providers");
+    say(format_args!("multinic-operator demo: a simulated OpenStack, a Viola in memory, two configs"));
+    say(format_args!(""));
+    say(format_args!("  the configs       {}", configs.display()));
+    say(format_args!("  their state       {api}/v1/configs"));
+    say(format_args!("  the actor tree    {api}/v1/actors"));
+    say(format_args!("  delivered nodes   {api}/v1/interfaces/providers"));
     if let Some(metrics) = running.metrics {
-        println!("  metrics           http://{metrics}/metrics");
+        say(format_args!("  metrics           http://{metrics}/metrics"));
     }
-    println!();
+    say(format_args!(""));
     match duration {
-        Some(duration) => println!("ends by itself after {duration:?}; Ctrl-C ends it before"),
-        None => println!("Ctrl-C ends it"),
+        Some(duration) => say(format_args!("ends by itself after {duration:?}; Ctrl-C ends it before")),
+        None => say(format_args!("Ctrl-C ends it")),
     }
-    println!();
+    say(format_args!(""));
 }
 
 async fn watch(

@@ -38,6 +38,9 @@ struct Input {
 /// How long the first complete list from a cluster may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a folder may take until all its files can be read.
+const FOLDER_TIMEOUT: Duration = Duration::from_secs(5);
+
 pub(super) async fn plan(settings: Settings, plan: Plan) -> ExitCode {
     match run(&settings, &plan).await {
         Ok(plans) => {
@@ -185,7 +188,8 @@ async fn from_folder(settings: &Settings, folder: &Path, known: &Snapshot) -> Re
     )
     .await
     .map_err(|error| error.to_string())?;
-    let declared = until_synced(events).await;
+    let all = tokio::time::timeout(FOLDER_TIMEOUT, until_synced(events)).await;
+    let declared = all.map_err(|_| format!("{}: not every file can be read", folder.display()))?;
     let secrets = Arc::new(source.secrets());
     Ok(Input { declared, secrets, _source: Some(Box::new(source)) })
 }

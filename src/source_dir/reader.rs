@@ -174,10 +174,11 @@ fn list(dir: &Path) -> Result<BTreeMap<PathBuf, Format>, String> {
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
-    let file = std::fs::File::open(path)?;
-    if !file.metadata()?.is_file() {
+    // Looked at before it is opened: to open a pipe waits for a writer, for ever.
+    if !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::other("it is not a regular file"));
     }
+    let file = std::fs::File::open(path)?;
     let mut text = String::new();
     file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE_BYTES {

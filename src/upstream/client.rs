@@ -8,6 +8,7 @@ use reqwest::{Certificate, Client, Request, Response, Url};
 use super::answer::{Answer, Call, Repeat};
 use super::connection::{self, NoticeLayer};
 use super::error::{ErrorKind, UpstreamError};
+use super::secrecy::Secrets;
 
 /// The largest decoded body that is read. A page of 1,000 ports is about 1 MiB.
 pub const MAX_BODY: usize = 16 << 20;
@@ -212,6 +213,7 @@ async fn exchange(
     to: &str,
     seen: &mut Option<reqwest::header::HeaderMap>,
 ) -> Result<Answer, ErrorKind> {
+    let secrets = Secrets::of(&request);
     let failed = |answer_began: bool| {
         move |error: reqwest::Error| ErrorKind::of_client(&error, to, call.timeout, answer_began)
     };
@@ -231,7 +233,7 @@ async fn exchange(
         Ok(Read::Whole(body) | Read::Cut(body)) => body,
         Err(_) => Vec::new(),
     };
-    Err(ErrorKind::of_status(status, &body))
+    Err(ErrorKind::of_status(status, &secrets.taken_out_of(&body)))
 }
 
 enum Read {

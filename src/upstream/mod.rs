@@ -11,6 +11,7 @@ mod limits;
 mod message;
 mod queue;
 mod retry_after;
+mod secrecy;
 
 pub use answer::{Answer, Call, Repeat};
 pub use client::{BadCaBundle, MAX_BODY, Tls, Upstream, UpstreamSettings};

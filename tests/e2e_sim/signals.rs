@@ -1,7 +1,7 @@
 //! SIGTERM, `kill -9`, and two processes over one file.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use multinic_operator::sim::{Fault, FaultRule, Operation, Service, ViolaAnswer};
 use multinic_operator::store;
@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-use crate::e2e_support::{Spec, delivered, names, until};
+use crate::e2e_support::{GLANCE, PATIENCE, Spec, delivered, names, until};
 use crate::process::Process;
 use crate::world::{BIZ, DATA, World, says};
 
@@ -21,6 +21,8 @@ fn filed(world: &World) -> BTreeMap<String, Value> {
     records.map(|record| (record.node_name.to_string(), config(&*record.config))).collect()
 }
 
+/// Waits until Viola has what the cloud has, and the process knows that: it may have been one before it that
+/// sent it.
 async fn until_right(world: &World, spec: &Spec, process: &Process) {
     let is_right = || delivered(&world.viola, BIZ) == world.expected(spec);
     let state = || {
@@ -29,6 +31,18 @@ async fn until_right(world: &World, spec: &Spec, process: &Process) {
         format!("missing {wrong:#?}\nlog {}", process.log_end())
     };
     until("viola has what the cloud has", is_right, state).await;
+    let desired = world.expected(spec).len();
+    let url = format!("http://{}/v1/configs/test/{}", process.api, spec.name);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let text = world.operator.get_text(&url).await.1;
+        let config: Value = serde_json::from_str(&text).unwrap_or_default();
+        if config["ready"] == true && config["nodes"]["delivered"] == desired {
+            return;
+        }
+        assert!(Instant::now() < deadline, "the process does not know it: {config:#}\n{}", process.log_end());
+        tokio::time::sleep(GLANCE).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,7 +55,7 @@ async fn sigterm_during_a_post_waits_for_its_answer_and_keeps_it() {
     until("a POST is under way", || world.viola.counters().in_flight(Service::Viola) > 0, String::new).await;
     process.terminate();
     assert_eq!(process.ended().await.code(), Some(0), "{}", process.log_end());
-    assert_eq!(filed(&world), world.viola.nodes(BIZ));
+    same_nodes(&filed(&world), &world.viola.nodes(BIZ), &process);
     assert_eq!(filed(&world).len(), 10);
 }
 
@@ -158,7 +172,32 @@ async fn fifteen_times_killed_nothing_delivered_is_forgotten_and_nothing_renamed
     assert!(before.len() > 6, "most nodes were delivered under all this: {}", before.len());
     process.terminate();
     assert_eq!(process.ended().await.code(), Some(0));
-    assert_eq!(filed(&siege.world), siege.world.viola.nodes(BIZ));
+    same_nodes(&filed(&siege.world), &siege.world.viola.nodes(BIZ), &process);
+}
+
+/// The file has what Viola has.
+#[track_caller]
+fn same_nodes(filed: &BTreeMap<String, Value>, viola: &BTreeMap<String, Value>, process: &Process) {
+    let nodes: BTreeSet<_> = filed.keys().chain(viola.keys()).collect();
+    for node in nodes {
+        let (has, got) = (filed.get(node), viola.get(node));
+        assert_eq!(has, got, "{node}: filed, and at viola\n{}", process.log_end());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_right_after_a_delivery_forgets_nothing() {
+    let mut siege = Siege::new(3);
+    for _ in 0..12 {
+        let mut process = siege.process().await;
+        until_right(&siege.world, &siege.spec, &process).await;
+        siege.change();
+        let is_there = || delivered(&siege.world.viola, BIZ) == siege.world.expected(&siege.spec);
+        until("viola has the change", is_there, || process.log_end()).await;
+        process.terminate();
+        assert_eq!(process.ended().await.code(), Some(0), "{}", process.log_end());
+        same_nodes(&filed(&siege.world), &siege.world.viola.nodes(BIZ), &process);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

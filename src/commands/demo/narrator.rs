@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::super::say;
 use super::world::World;
 use crate::app::Running;
 use crate::http::ConfigReader;
@@ -22,7 +23,7 @@ impl Narrator {
     }
 
     pub(super) fn say(&self, what: &str) {
-        println!("{:>6.1}s  {what}", self.start.elapsed().as_secs_f64());
+        say(format_args!("{:>6.1}s  {what}", self.start.elapsed().as_secs_f64()));
     }
 
     /// Tells what is new since the last time.
