@@ -4,7 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint fmt golden bench e2e e2e-kube e2e-openstack
+.PHONY: help demo build test lint fmt golden bench e2e e2e-openstack e2e-kube
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -37,7 +37,7 @@ e2e-openstack: ## Run the operator against a real Keystone, Neutron and Nova on 
 	$(CARGO) test --test e2e_openstack --no-run
 	tests/env/openstack/e2e.sh $(CARGO) test --test e2e_openstack -- --ignored --nocapture --test-threads=1
 
-e2e-kube: ## Run the operator against a real Kubernetes API on loopback (builds it once: Go, Python)
+e2e-kube: ## Run the operator against a real Kubernetes API on loopback (builds it once: Go, Python, 5-10 min; KUBE_TESTBED_KUBECONFIG=FILE: yours)
 	$(CARGO) test --test e2e_kube --no-run
 	tests/env/kube/e2e.sh $(CARGO) test --test e2e_kube -- --ignored --nocapture --test-threads=1
 

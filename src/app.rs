@@ -1,18 +1,21 @@
 //! The whole program: wires adapters to the tree, serves what there is to see, and ends in order.
 
+mod objects;
 mod readers;
 mod source;
 mod supervisor;
-mod told;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use multinic_actors::boundary::{Clock, StatusSink, Store, SystemClock};
 use multinic_actors::claim_table::ClaimTable;
 use multinic_actors::config::Shared;
+use multinic_actors::domain::ids::ConfigName;
 use multinic_actors::domain::restart::RestartPolicy;
 use multinic_actors::inventory::InventoryHandle;
 use multinic_actors::supervision::Tree;
@@ -21,17 +24,18 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::http::{self, ApiParts, Certificate, ConfigBoard, ServeLimits, TlsListener, TokenFile};
+use crate::kube::status::StatusWriter;
 use crate::openstack::{OpenstackCloud, OpenstackSettings};
 use crate::secrets::SecretSource;
 use crate::settings::Settings;
 use crate::settings::values::ListenAddress;
 use crate::source_dir::FolderOptions;
-use crate::store::{JsonFileStore, MemoryStore, MeteredStore};
-use crate::telemetry::{FanOut, MeteredDelivery, MetricsHandle, MetricsStatusSink};
+use crate::store::{self, JsonFileStore, MemoryStore, MeteredStore};
+use crate::telemetry::{FanOut, MeteredDelivery, MetricsStatusSink};
 use crate::upstream::{CloudLimits, Upstream, UpstreamSettings};
 use crate::viola::{ViolaClient, ViolaSettings};
+use objects::Objects;
 use readers::{Health, PublishedInventory, TreeView};
-use source::Opened;
 use supervisor::Supervisor;
 
 /// Why the operator did not start.
@@ -76,6 +80,7 @@ pub struct Running {
     /// The state of every config.
     pub configs: Arc<ConfigBoard>,
     supervisor: Supervisor,
+    statuses: Option<Arc<StatusWriter>>,
     servers: TaskTracker,
     stop_servers: CancellationToken,
 }
@@ -101,7 +106,7 @@ pub async fn run(
 /// Starts everything; returns when it serves and the tree is under way.
 ///
 /// # Errors
-/// When an address is taken, there is neither a readable folder nor a cluster, or a certificate bundle is none.
+/// When an address is taken, the folder cannot be read, or a certificate bundle is none.
 pub async fn start(settings: &Settings, options: Options) -> Result<Running, StartError> {
     // Whoever started us may have installed it before: then that one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -110,11 +115,14 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let metrics_listener = bind_optional(settings.metrics_address.as_ref(), "--metrics-bind-address").await?;
     let health_listener =
         bind_optional(settings.health_address.as_ref(), "--health-probe-bind-address").await?;
-    let Opened { source, events, status } = source::open(settings, &options).await?;
+    let Objects { source, events, secrets, statuses } = Objects::start(settings, &options).await?;
     let tree = Tree::new("root", "root");
     let inventory = InventoryHandle::default();
     let configs = Arc::new(ConfigBoard::default());
-    let shared = shared(settings, &options, source.secrets(), status, &metrics, &inventory, &configs)?;
+    let mut sinks: Vec<Arc<dyn StatusSink>> =
+        vec![Arc::clone(&configs) as _, Arc::new(MetricsStatusSink::new(metrics.clone()))];
+    sinks.extend(statuses.clone().map(|writer| writer as _));
+    let shared = shared(settings, &options, secrets, FanOut(sinks), &inventory)?;
     let health = Arc::new(Health::new(
         inventory.clone(),
         tree.clone(),
@@ -160,13 +168,27 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let [Some(api), metrics, health] = addresses else {
         return Err(StartError::new("the API's address cannot be read back"));
     };
-    Ok(Running { api, metrics, health, tree, inventory, configs, supervisor, servers, stop_servers })
+    Ok(Running {
+        api,
+        metrics,
+        health,
+        tree,
+        inventory,
+        configs,
+        supervisor,
+        statuses,
+        servers,
+        stop_servers,
+    })
 }
 
 impl Running {
     /// Stops polling, ends or abandons what is under way within the grace period, persists, stops serving.
     pub async fn stop(self) {
         self.supervisor.stop().await;
+        if let Some(statuses) = &self.statuses {
+            statuses.stop().await;
+        }
         self.stop_servers.cancel();
         self.servers.wait().await;
     }
@@ -183,10 +205,8 @@ fn shared(
     settings: &Settings,
     options: &Options,
     secrets: Arc<dyn SecretSource>,
-    status: Option<Arc<dyn StatusSink>>,
-    metrics: &MetricsHandle,
+    sinks: FanOut,
     inventory: &InventoryHandle,
-    configs: &Arc<ConfigBoard>,
 ) -> Result<Shared, StartError> {
     let ca_bundle = read_ca_bundle(settings.ca_bundle.as_deref())?;
     let cloud = cloud(settings, ca_bundle.clone(), Arc::clone(&secrets))?;
@@ -200,13 +220,10 @@ fn shared(
             token: settings.viola.token_file.as_ref().map(TokenFile::new),
         },
     );
-    let mut sinks: Vec<Arc<dyn StatusSink>> =
-        vec![Arc::clone(configs) as _, Arc::new(MetricsStatusSink::new(metrics.clone()))];
-    sinks.extend(status);
     Ok(Shared {
         cloud: Arc::new(cloud),
         delivery: Arc::new(MeteredDelivery(viola)),
-        status: Arc::new(FanOut(sinks)),
+        status: Arc::new(sinks),
         clock: Arc::clone(&options.clock),
         inventory: inventory.clone(),
         claims: ClaimTable::default(),
@@ -255,6 +272,15 @@ fn open_store(settings: &Settings) -> Arc<dyn Store> {
         true => Arc::new(MeteredStore(JsonFileStore::new(&settings.inventory.db_path))),
         false => Arc::new(MemoryStore),
     }
+}
+
+/// When objects without a creation time were seen first. A file that cannot be read is reported by the
+/// inventory actor, which reads it for good.
+fn first_seen(path: &Path, is_enabled: bool) -> BTreeMap<ConfigName, Timestamp> {
+    let read = || store::read(path).or_else(|_| store::read(&store::previous_of(path)));
+    let loaded = if is_enabled { read().unwrap_or_default() } else { Default::default() };
+    let configs = loaded.snapshot.configs.into_iter();
+    configs.filter_map(|(name, state)| Some((name, state.first_seen?))).collect()
 }
 
 async fn bind_optional(

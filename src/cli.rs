@@ -65,10 +65,10 @@ pub struct Flags {
     /// Read OpenstackConfig and Secret objects from the files of this folder instead of from Kubernetes.
     #[arg(long, global = true, value_name = "DIR")]
     pub config_dir: Option<PathBuf>,
-    /// The cluster to read the objects from; else KUBECONFIG, else the cluster that this runs in.
+    /// The kubeconfig to reach Kubernetes with [env: KUBECONFIG] [default: the pod's own account].
     #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<String>,
-    /// Namespaces to read objects from, separated by commas [default: all].
+    /// The namespaces whose objects count, separated by commas [default: all].
     #[arg(long, global = true, value_name = "NAMES")]
     pub watch_namespaces: Option<String>,
     /// Keep the inventory in a file and serve it [env: INVENTORY_ENABLED] [default: true].

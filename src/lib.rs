@@ -10,6 +10,7 @@ pub mod plan;
 pub mod secrets;
 pub mod settings;
 pub mod sim;
+pub mod source;
 pub mod source_dir;
 pub mod store;
 pub mod telemetry;

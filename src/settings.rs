@@ -7,6 +7,7 @@ mod arguments;
 mod reader;
 pub mod values;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,13 +47,13 @@ pub struct Settings {
     pub log: LogSettings,
 }
 
-/// Which cluster the objects are read from, and which of them.
+/// Which cluster the objects are read from, and which of its namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeSettings {
-    /// The kubeconfig; otherwise what the environment says.
-    pub kubeconfig: Option<PathBuf>,
-    /// The namespaces to read; none = all.
-    pub watch_namespaces: Vec<String>,
+    /// Files that are merged, the first one wins; none: the pod's own account, else the user's kubeconfig.
+    pub kubeconfig: Vec<PathBuf>,
+    /// None: all.
+    pub namespaces: BTreeSet<String>,
 }
 
 /// The inventory file and its API.
@@ -262,11 +263,20 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
 }
 
 fn read_kube(flags: &Flags, reader: &mut Reader<'_>) -> KubeSettings {
-    let kubeconfig = flags.kubeconfig.as_deref().filter(|path| !path.trim().is_empty());
-    let namespaces = reader.value("--watch-namespaces", flags.watch_namespaces.clone(), values::namespaces);
+    let one_file = |text: &str| Ok(vec![PathBuf::from(text)]);
+    // The variable may hold several, as it may for kubectl.
+    let several =
+        |text: &str| Ok(std::env::split_paths(text).filter(|p| !p.as_os_str().is_empty()).collect());
+    let is_flag_given = flags.kubeconfig.as_deref().is_some_and(|text| !text.trim().is_empty());
+    let kubeconfig = match is_flag_given {
+        true => reader.value("--kubeconfig", flags.kubeconfig.clone(), one_file),
+        false => reader.either("--kubeconfig", &None, "KUBECONFIG", several),
+    };
     KubeSettings {
-        kubeconfig: kubeconfig.map(PathBuf::from),
-        watch_namespaces: namespaces.unwrap_or_default(),
+        kubeconfig: kubeconfig.unwrap_or_default(),
+        namespaces: reader
+            .value("--watch-namespaces", flags.watch_namespaces.clone(), values::namespaces)
+            .unwrap_or_default(),
     }
 }
 

@@ -6,7 +6,6 @@
 
 mod catalog;
 mod document;
-mod event;
 mod reader;
 mod watch;
 
@@ -21,7 +20,8 @@ use multinic_actors::domain::ids::ConfigName;
 use tokio::task::JoinHandle;
 
 pub use document::{Format, Objects, Parsed, Secret, parse};
-pub use event::{SourceEvent, SourceEvents, SourceSender, channel};
+
+pub use crate::source::{SourceEvent, SourceEvents, SourceSender, channel};
 
 use crate::kube::validate::Defaults;
 use crate::secrets::{SecretData, SecretError, SecretSource};

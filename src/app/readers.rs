@@ -8,8 +8,9 @@ use multinic_actors::domain::inventory::Snapshot;
 use multinic_actors::inventory::InventoryHandle;
 use multinic_actors::supervision::Tree;
 
+use super::objects::watch_check;
 use crate::http::{Check, HealthReader, InventoryReader, TreeReader};
-use crate::kube::watch_health::WatchHealth;
+use crate::kube::watch::WatchHealth;
 
 /// What readers may see of the inventory.
 pub(super) struct PublishedInventory {
@@ -46,16 +47,16 @@ pub(super) struct Health {
     tree: Tree,
     is_inventory_enabled: bool,
     files: Mutex<BTreeMap<PathBuf, String>>,
-    watch: Option<WatchHealth>,
+    /// Of the cluster, where there is one instead of a folder.
+    watch: Option<Arc<WatchHealth>>,
 }
 
 impl Health {
-    /// `watch` is that of a cluster; without it the objects come from a folder.
     pub(super) fn new(
         inventory: InventoryHandle,
         tree: Tree,
         is_inventory_enabled: bool,
-        watch: Option<WatchHealth>,
+        watch: Option<Arc<WatchHealth>>,
     ) -> Self {
         Self { inventory, tree, is_inventory_enabled, files: Mutex::default(), watch }
     }
@@ -91,16 +92,7 @@ impl Health {
 
     fn configs_check(&self) -> Check {
         if let Some(watch) = &self.watch {
-            // Once the objects are known, polls go on without the API server.
-            let is_synced = watch.is_synced();
-            let problem = watch.problem();
-            let waiting = (!is_synced).then(|| "being read".to_owned());
-            return Check {
-                name: "kubernetes".to_owned(),
-                ok: is_synced && problem.is_none(),
-                required: !is_synced,
-                message: problem.or(waiting),
-            };
+            return watch_check(watch);
         }
         let problems: Vec<String> =
             self.files().iter().map(|(path, problem)| format!("{}: {problem}", path.display())).collect();

@@ -15,10 +15,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::STOP_TIMEOUT;
+use super::objects::Source;
 use super::readers::Health;
-use super::source::Source;
-use super::told::Told;
-use crate::source_dir::{SourceEvent, SourceEvents};
+use super::source::Told;
+use crate::source::{SourceEvent, SourceEvents};
 
 /// Pauses before the root is started anew.
 const ROOT_RESTART: BackoffPolicy = BackoffPolicy::doubling(Duration::from_secs(1), Duration::from_secs(60));
@@ -119,7 +119,7 @@ async fn feed(
                 Some(event) => take(parts, told, root, event),
                 None => {
                     is_source_open = false;
-                    tracing::error!("the objects are no longer followed; what is known of them goes on");
+                    tracing::error!("the objects are no longer watched; what is known of them goes on");
                 }
             }
         }
@@ -148,7 +148,7 @@ fn take(parts: &Parts, told: &mut Told, root: &RootRef, event: SourceEvent) {
 }
 
 async fn end(parts: &Parts, root: &RootRef) {
-    // The source is not followed any more from here on.
+    // The objects are not watched any more from here on.
     let _ = &parts.source;
     if root.stop_and_wait(None, Some(STOP_TIMEOUT)).await.is_err() {
         tracing::error!("the tree did not end within {STOP_TIMEOUT:?} and is killed");

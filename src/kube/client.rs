@@ -1,130 +1,220 @@
-//! How the API server is reached.
+//! The connection to the API server, and what its refusals mean.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
 use kube::{Client, Config};
-use tokio::time::timeout;
 
-/// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long any request but a watch may take.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// A connection that does not come about within this time does not come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// There is no way to an API server.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The kubeconfig that was asked for cannot be used.
-    #[error("--kubeconfig {}: {problem}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// Nothing says where an API server is.
-    #[error(
-        "no Kubernetes to read the configs from: {0}. Run it in a cluster, give it --kubeconfig FILE or \
-         KUBECONFIG, or read a folder with --config-dir DIR"
-    )]
-    Nowhere(String),
-    /// What the kubeconfig says makes no client.
-    #[error("the Kubernetes client cannot be made: {0}")]
-    Client(String),
-}
+/// The deadline of a call that is answered at once: all but watches.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client for the cluster of `kubeconfig`, else of `KUBECONFIG` or the user's own file, else for the cluster
-/// that this runs in. Nothing is asked yet.
+/// Why there is no connection at all. Later failures are a [`CallError`] each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConnectError(String);
+
+/// A client for the cluster that `kubeconfig` names (the first of several files wins, as with kubectl); without
+/// one for the cluster this process is a pod of, else for the one of the user's own kubeconfig. Nothing is sent
+/// yet.
 ///
 /// # Errors
-/// When there is no usable configuration.
-pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
-    let mut config = match kubeconfig {
-        Some(path) => read(path).await?,
-        None => Config::infer().await.map_err(|error| ConnectError::Nowhere(chain(&error)))?,
+/// When no cluster is named, or what names it cannot be used.
+pub async fn connect(kubeconfig: &[PathBuf]) -> Result<Client, ConnectError> {
+    let (mut config, own_proxy) = match kubeconfig {
+        [] => infer().await?,
+        files => from_files(files).await?,
     };
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    config.write_timeout = Some(REQUEST_TIMEOUT);
-    // A watch is silent for long; every other call has its deadline from `bounded`.
-    config.read_timeout = None;
+    // Whoever calls retries, with a back-off of its own and a log line that says so.
     config.default_retry = false;
-    Client::try_from(config).map_err(|error| ConnectError::Client(chain(&error)))
+    if own_proxy.is_none() {
+        // kube 5.0 compares NO_PROXY with the proxy's address instead of the cluster's, and knows no variables
+        // in a pod.
+        config.proxy_url =
+            Matcher::from_env().intercept(&config.cluster_url).map(|proxy| proxy.uri().clone());
+    }
+    let agent = concat!("multinic-operator/", env!("CARGO_PKG_VERSION"));
+    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
+    Client::try_from(config).map_err(|error| ConnectError(format!("no client for Kubernetes: {error}")))
 }
 
-async fn read(path: &Path) -> Result<Config, ConnectError> {
-    let bad = |problem: String| ConnectError::Kubeconfig { path: path.to_owned(), problem };
-    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| bad(chain(&error)))?;
+async fn infer() -> Result<(Config, Option<String>), ConnectError> {
+    // In this order, as in controller-runtime: a pod may well have a home with a kubeconfig in it.
+    let in_pod = match Config::incluster() {
+        Ok(config) => return Ok((config, None)),
+        Err(error) => error,
+    };
+    let own = Kubeconfig::read().map_err(|error| {
+        ConnectError(format!(
+            "no cluster to read OpenstackConfig objects from: this is no pod ({in_pod}) and the kubeconfig of \
+             this user cannot be used ({error}); give --kubeconfig FILE, or --config-dir DIR to read the objects \
+             from a folder"
+        ))
+    })?;
+    from_kubeconfig(own).await
+}
+
+async fn from_files(files: &[PathBuf]) -> Result<(Config, Option<String>), ConnectError> {
+    let mut merged: Option<Kubeconfig> = None;
+    for file in files {
+        let bad = |error| ConnectError(format!("kubeconfig {}: {error}", file.display()));
+        let read = Kubeconfig::read_from(file).map_err(bad)?;
+        merged = Some(match merged {
+            None => read,
+            Some(merged) => merged.merge(read).map_err(bad)?,
+        });
+    }
+    from_kubeconfig(merged.unwrap_or_default()).await
+}
+
+/// The configuration, and the proxy that the kubeconfig itself names.
+async fn from_kubeconfig(kubeconfig: Kubeconfig) -> Result<(Config, Option<String>), ConnectError> {
+    let own_proxy = own_proxy(&kubeconfig);
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    config.map_err(|error| bad(chain(&error)))
+    let config = config.map_err(|error| ConnectError(format!("the kubeconfig cannot be used: {error}")))?;
+    Ok((config, own_proxy))
 }
 
-/// Why a call to the API server failed.
-#[derive(Debug)]
-pub(super) enum CallError {
-    /// The API server said so: the code and its words.
-    Refused { code: u16, message: String },
-    /// It did not answer, or not in a way that can be understood.
-    Away(String),
+fn own_proxy(kubeconfig: &Kubeconfig) -> Option<String> {
+    let current = kubeconfig.current_context.as_ref()?;
+    let context = kubeconfig.contexts.iter().find(|context| context.name == *current)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?;
+    cluster.cluster.as_ref()?.proxy_url.clone().filter(|url| !url.is_empty())
 }
 
-impl std::fmt::Display for CallError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// Why a call to the API server failed. Its text is stable: it may stand in a status.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallError {
+    /// No answer within the deadline.
+    TimedOut,
+    /// It was answered with an error.
+    Refused(Box<Status>),
+    /// There was no answer; the details may vary from one time to the next.
+    Unreachable(String),
+    /// There was an answer, and it is not what it should be.
+    Unreadable(String),
+}
+
+impl CallError {
+    /// The HTTP status of the answer.
+    pub fn code(&self) -> Option<u16> {
         match self {
-            Self::Refused { code, message } => write!(f, "the API server answers {code}: {message}"),
-            Self::Away(problem) => write!(f, "the API server cannot be reached: {problem}"),
+            Self::Refused(status) => Some(status.code),
+            Self::TimedOut | Self::Unreachable(_) | Self::Unreadable(_) => None,
+        }
+    }
+
+    /// Everything there is to know, for a log.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::TimedOut => self.to_string(),
+            Self::Refused(status) => format!("{self}: {}", status.message),
+            Self::Unreachable(detail) | Self::Unreadable(detail) => format!("{self}: {detail}"),
+        }
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut => f.write_str("the API server does not answer in time"),
+            Self::Unreachable(_) => f.write_str("the API server cannot be reached"),
+            Self::Unreadable(_) => f.write_str("the API server's answer cannot be read"),
+            Self::Refused(status) => match status.code {
+                401 => f.write_str("the API server does not accept the operator's token or certificate"),
+                403 => f.write_str(
+                    "the API server does not allow it (a role is missing, or it is just starting)",
+                ),
+                code => write!(f, "the API server answered {code} {}", status.reason),
+            },
         }
     }
 }
 
 impl From<kube::Error> for CallError {
     fn from(error: kube::Error) -> Self {
+        use kube::Error::{
+            Api, FromUtf8, HyperError, LinesCodecMaxLineLengthExceeded, ReadEvents, SerdeError, Service,
+        };
         match error {
-            kube::Error::Api(status) => Self::Refused { code: status.code, message: status.message },
-            // The parser's words may quote the answer, and that may be a Secret.
-            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
-                Self::Away("its answer is not understood".to_owned())
-            }
-            error => Self::Away(chain(&error)),
+            // kube tries to read a watch event that it cannot read as an error, of which every field is optional.
+            Api(status) if status.code == 0 => Self::Unreadable("it is not what was asked for".to_owned()),
+            Api(status) => Self::Refused(status),
+            HyperError(_) | Service(_) | ReadEvents(_) => Self::Unreachable(chain(&error)),
+            FromUtf8(_) | SerdeError(_) | LinesCodecMaxLineLengthExceeded => Self::Unreadable(chain(&error)),
+            other => Self::Unreachable(chain(&other)),
         }
     }
 }
 
-/// A call with its deadline.
-pub(super) async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
-    match timeout(REQUEST_TIMEOUT, call).await {
-        Ok(answer) => answer.map_err(CallError::from),
-        Err(_) => Err(CallError::Away(format!("no answer within {REQUEST_TIMEOUT:?}"))),
-    }
-}
-
-/// An error and what it comes from.
+/// An error with its causes: the outermost often says no more than that something failed.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
         }
-        source = error.source();
+        source = cause.source();
     }
     text
+}
+
+/// A call with its deadline.
+///
+/// # Errors
+/// When it fails or is not answered within `limit`.
+pub async fn call<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(answer) => answer.map_err(CallError::from),
+        Err(_) => Err(CallError::TimedOut),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_kubeconfig_that_is_none_is_named() {
-        let error = connect(Some(Path::new("/nowhere/kubeconfig"))).await.err().map(|e| e.to_string());
-        assert!(error.as_deref().is_some_and(|text| text.starts_with("--kubeconfig /nowhere/kubeconfig: ")));
+    fn refused(code: u16, reason: &str, message: &str) -> CallError {
+        let mut status = Status::failure(message, reason);
+        status.code = code;
+        CallError::Refused(Box::new(status))
+    }
+
+    #[test]
+    fn the_text_of_an_error_holds_nothing_that_varies() {
+        let unreachable = CallError::Unreachable("from 127.0.0.1:40123".to_owned());
+        assert_eq!(unreachable.to_string(), "the API server cannot be reached");
+        assert_eq!(unreachable.detail(), "the API server cannot be reached: from 127.0.0.1:40123");
+        let expired = refused(410, "Expired", "too old resource version: 7 (9)");
+        assert_eq!(expired.to_string(), "the API server answered 410 Expired");
+        assert!(expired.detail().ends_with(": too old resource version: 7 (9)"));
+        assert_eq!((expired.code(), unreachable.code()), (Some(410), None));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_without_an_answer_ends() {
-        let ended = bounded(std::future::pending::<Result<(), kube::Error>>()).await;
-        assert!(matches!(ended, Err(CallError::Away(problem)) if problem.contains("no answer within 30s")));
+    async fn a_call_that_is_not_answered_ends() {
+        let never = std::future::pending::<kube::Result<()>>();
+        assert_eq!(call(CALL_TIMEOUT, never).await, Err(CallError::TimedOut));
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_cannot_be_used_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("none");
+        let error = connect(std::slice::from_ref(&missing)).await.err().unwrap().to_string();
+        assert!(error.starts_with(&format!("kubeconfig {}: ", missing.display())), "{error}");
+        let empty = folder.path().join("empty");
+        std::fs::write(&empty, "apiVersion: v1\nkind: Config\n").unwrap();
+        let error = connect(&[empty]).await.err().unwrap().to_string();
+        assert!(error.starts_with("the kubeconfig cannot be used: "), "{error}");
     }
 }

@@ -1,13 +1,13 @@
-//! The Kubernetes side: the `OpenstackConfig` types, how they become a validated config, and the API server
-//! they are read from and their status is written to.
+//! The Kubernetes side: the `OpenstackConfig` types and how they become a validated config, the watch that
+//! brings them, the Secrets they name, and the status they get.
 
 pub mod client;
-mod known;
+mod observed;
 pub mod openstack_config;
 pub mod raw_object;
 pub mod secrets;
 pub mod status;
-mod status_object;
 pub mod validate;
 pub mod watch;
-pub mod watch_health;
+
+pub use observed::ObservedStatuses;

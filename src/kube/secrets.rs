@@ -1,66 +1,84 @@
-//! Secrets of the API server: read by name when they are needed, never listed or watched.
+//! Secrets of the cluster, by `get`: the operator needs no right to list them.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use k8s_openapi::api::core::v1;
+use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use multinic_actors::boundary::BoxFuture;
 use secrecy::SecretString;
 
-use super::client::bounded;
+use super::client::{CALL_TIMEOUT, CallError, call};
 use crate::secrets::{SecretData, SecretError, SecretSource};
 
-type Copies = BTreeMap<(String, String), SecretData>;
-
-/// The Secrets of a cluster. While it cannot be read, the last good copy serves.
+/// Reads Secrets from the API server; while it is away, the last good copy serves.
 pub struct KubeSecrets {
     client: Client,
-    copies: Mutex<Copies>,
+    copies: Copies,
 }
 
 impl KubeSecrets {
-    /// Of the cluster that the client leads to.
+    /// Nothing is read yet.
     pub fn new(client: Client) -> Self {
-        Self { client, copies: Mutex::default() }
-    }
-
-    fn copies(&self) -> MutexGuard<'_, Copies> {
-        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn read(&self, namespace: String, name: String) -> Result<Option<SecretData>, SecretError> {
-        let api: Api<v1::Secret> = Api::namespaced(self.client.clone(), &namespace);
-        let key = (namespace, name);
-        match bounded(api.get_opt(&key.1)).await {
-            Ok(Some(secret)) => {
-                let data = decode(secret);
-                self.copies().insert(key, data.clone());
-                Ok(Some(data))
-            }
-            Ok(None) => {
-                self.copies().remove(&key);
-                Ok(None)
-            }
-            // Also a 403: an API server that starts answers so for a while.
-            Err(error) => match self.copies().get(&key) {
-                Some(copy) => Ok(Some(copy.clone())),
-                None => {
-                    let (namespace, name) = key;
-                    Err(SecretError { namespace, name, problem: error.to_string() })
-                }
-            },
-        }
+        Self { client, copies: Copies::default() }
     }
 }
 
 impl SecretSource for KubeSecrets {
     fn get(&self, namespace: &str, name: &str) -> BoxFuture<'_, Result<Option<SecretData>, SecretError>> {
-        Box::pin(self.read(namespace.to_owned(), name.to_owned()))
+        let key = (namespace.to_owned(), name.to_owned());
+        Box::pin(async move {
+            let api: Api<Secret> = Api::namespaced(self.client.clone(), &key.0);
+            let answer = call(CALL_TIMEOUT, api.get_opt(&key.1)).await;
+            self.copies.take(key, answer.map(|secret| secret.map(decode)))
+        })
     }
 }
 
-fn decode(secret: v1::Secret) -> SecretData {
+/// Secrets as they were last read.
+#[derive(Default)]
+struct Copies {
+    secrets: Mutex<HashMap<(String, String), SecretData>>,
+}
+
+impl Copies {
+    fn secrets(&self) -> MutexGuard<'_, HashMap<(String, String), SecretData>> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(
+        &self,
+        key: (String, String),
+        answer: Result<Option<SecretData>, CallError>,
+    ) -> Result<Option<SecretData>, SecretError> {
+        let error = match answer {
+            Ok(Some(data)) => {
+                self.secrets().insert(key, data.clone());
+                return Ok(Some(data));
+            }
+            Ok(None) => {
+                // It is gone for good: what it held must not be used any more.
+                self.secrets().remove(&key);
+                return Ok(None);
+            }
+            Err(error) => error,
+        };
+        let (namespace, name) = &key;
+        match self.secrets().get(&key) {
+            Some(copy) => {
+                tracing::debug!("secret {namespace}/{name}: {}; the copy read last serves", error.detail());
+                Ok(Some(copy.clone()))
+            }
+            None => {
+                tracing::debug!("secret {namespace}/{name}: {}", error.detail());
+                let (namespace, name) = key;
+                Err(SecretError { namespace, name, problem: error.to_string() })
+            }
+        }
+    }
+}
+
+fn decode(secret: Secret) -> SecretData {
     let data = secret.data.unwrap_or_default().into_iter();
     data.filter_map(|(key, value)| Some((key, SecretString::from(String::from_utf8(value.0).ok()?))))
         .collect()
@@ -73,12 +91,37 @@ mod tests {
 
     use super::*;
 
+    fn key() -> (String, String) {
+        ("n".to_owned(), "s".to_owned())
+    }
+
+    fn data(value: &str) -> SecretData {
+        [("k".to_owned(), SecretString::from(value))].into()
+    }
+
+    fn value(read: Result<Option<SecretData>, SecretError>) -> Option<String> {
+        Some(read.unwrap()?["k"].expose_secret().to_owned())
+    }
+
     #[test]
-    fn only_text_is_taken() {
-        let data = [("a", b"key\n".to_vec()), ("b", vec![0xff])];
-        let data = data.map(|(key, value)| (key.to_owned(), ByteString(value))).into();
-        let decoded = decode(v1::Secret { data: Some(data), ..v1::Secret::default() });
-        assert_eq!(decoded.keys().collect::<Vec<_>>(), ["a"]);
-        assert_eq!(decoded["a"].expose_secret(), "key\n");
+    fn the_last_good_copy_serves_while_the_api_server_is_away() {
+        let copies = Copies::default();
+        let away = || Err(CallError::TimedOut);
+        let error = copies.take(key(), away()).unwrap_err();
+        assert_eq!(error.to_string(), "secret n/s: the API server does not answer in time");
+        assert_eq!(value(copies.take(key(), Ok(Some(data("1"))))).as_deref(), Some("1"));
+        assert_eq!(value(copies.take(key(), Ok(Some(data("2"))))).as_deref(), Some("2"));
+        assert_eq!(value(copies.take(key(), away())).as_deref(), Some("2"));
+        assert_eq!(value(copies.take(key(), Ok(None))), None);
+        assert!(copies.take(key(), away()).is_err(), "a deleted Secret is not remembered");
+    }
+
+    #[test]
+    fn keys_that_are_no_text_are_left_out() {
+        let entry = |key: &str, value: &[u8]| (key.to_owned(), ByteString(value.to_vec()));
+        let data = [entry("k", b"v"), entry("binary", &[0xff, 0xfe])].into();
+        let secret = Secret { data: Some(data), ..Secret::default() };
+        let decoded = decode(secret);
+        assert_eq!(Vec::from_iter(decoded.keys()), ["k"]);
     }
 }

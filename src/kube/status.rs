@@ -1,205 +1,175 @@
-//! Writes the state of each config into its object's status.
+//! Writes the state of the configs into their objects' status.
 //!
-//! Newest wins: while a write is under way or waits for another try, newer states take the place of older ones.
-//! What is written by server-side apply conflicts with nobody, and goes to the status subresource only.
+//! The tree publishes full states and never waits. Per object the newest counts; it is written when it says
+//! something else than what stands there, one write at a time, and a failed one is tried again. A verdict that
+//! becomes another is an Event, too.
 
-use std::collections::HashMap;
+mod convert;
+mod event;
+mod queue;
+mod write;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use kube::api::{Patch, PatchParams};
-use kube::core::{ApiResource, DynamicObject};
-use kube::{Api, Client, Resource};
-use multinic_actors::boundary::{Clock, StatusSink};
-use multinic_actors::domain::backoff::{Backoff, BackoffPolicy};
+use jiff::Timestamp;
+use kube::Client;
+use multinic_actors::boundary::StatusSink;
 use multinic_actors::domain::ids::ConfigId;
 use multinic_actors::domain::status::ConfigStatus;
-use serde_json::json;
-use tokio::sync::{Mutex as AsyncMutex, mpsc};
-use tokio::task::JoinHandle;
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
 
-use super::client::{CallError, bounded};
-use super::openstack_config::{OpenstackConfig, OpenstackConfigStatus};
-use super::status_object::{differs_in_time_only, status_of};
+pub use convert::object_status;
 
-/// Who writes, for the API server's record of owned fields.
-const MANAGER: &str = "multinic-operator";
-/// Writes at the same time.
-const WRITERS: usize = 4;
-/// The time of the last success alone is not written more often.
-const TIME_ONLY: Duration = Duration::from_secs(120);
-/// Pauses after a write that failed.
-const RETRY: BackoffPolicy = BackoffPolicy::doubling(Duration::from_secs(1), Duration::from_secs(60));
+use super::observed::ObservedStatuses;
+use queue::{Due, Queue, Task};
+use write::Outcome;
 
-/// Writes statuses until it is dropped.
-pub struct KubeStatus {
+/// The field manager of everything the operator applies.
+pub const FIELD_MANAGER: &str = "multinic-operator";
+
+/// Writes at the same time: a start with hundreds of objects must not be a burst on the API server.
+const MAX_IN_FLIGHT: usize = 8;
+
+/// How long the last states may take to be written when the operator ends.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A sink that writes to the API server.
+pub struct StatusWriter {
     shared: Arc<Shared>,
-    writers: Vec<JoinHandle<()>>,
+    stop: CancellationToken,
+    task: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
-    client: Client,
-    clock: Arc<dyn Clock>,
-    entries: Mutex<HashMap<ConfigId, Entry>>,
-    queue: mpsc::UnboundedSender<ConfigId>,
-}
-
-/// One object. It stands in the queue, is being written or waits for another try at most once.
-struct Entry {
-    newest: Arc<ConfigStatus>,
-    is_dirty: bool,
-    is_scheduled: bool,
-    written: Option<Written>,
-    backoff: Backoff,
-}
-
-#[derive(Clone)]
-struct Written {
-    status: OpenstackConfigStatus,
-    at: Instant,
-}
-
-impl KubeStatus {
-    /// Writes to the cluster that the client leads to.
-    pub fn start(client: Client, clock: Arc<dyn Clock>) -> Self {
-        // Bounded by the number of objects: none is in it twice.
-        let (queue, waiting) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared { client, clock, entries: Mutex::default(), queue });
-        let waiting = Arc::new(AsyncMutex::new(waiting));
-        let writer = |_| tokio::spawn(write_all(Arc::clone(&shared), Arc::clone(&waiting)));
-        let writers = (0..WRITERS).map(writer).collect();
-        Self { shared, writers }
-    }
-}
-
-impl Drop for KubeStatus {
-    fn drop(&mut self) {
-        for writer in &self.writers {
-            writer.abort();
-        }
-    }
-}
-
-impl StatusSink for KubeStatus {
-    fn publish(&self, id: &ConfigId, status: Arc<ConfigStatus>) {
-        let mut entries = self.shared.entries();
-        let entry = entries.entry(id.clone()).or_insert_with(|| Entry {
-            newest: Arc::clone(&status),
-            is_dirty: true,
-            is_scheduled: false,
-            written: None,
-            backoff: Backoff::new(RETRY, rand::random(), Instant::now()),
-        });
-        entry.newest = status;
-        entry.is_dirty = true;
-        if !entry.is_scheduled {
-            entry.is_scheduled = true;
-            let _ = self.shared.queue.send(id.clone());
-        }
-    }
-
-    fn forget(&self, id: &ConfigId) {
-        self.shared.entries().remove(id);
-    }
-}
-
-async fn write_all(shared: Arc<Shared>, waiting: Arc<AsyncMutex<mpsc::UnboundedReceiver<ConfigId>>>) {
-    loop {
-        let next = waiting.lock().await.recv().await;
-        let Some(id) = next else { return };
-        let Some((state, written)) = shared.take(&id) else { continue };
-        let outcome = shared.write(&id, &state, written).await;
-        shared.settle(id, outcome);
-    }
+    queue: Mutex<Queue>,
+    changed: Notify,
 }
 
 impl Shared {
-    fn entries(&self) -> MutexGuard<'_, HashMap<ConfigId, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self, id: &ConfigId) -> Option<(Arc<ConfigStatus>, Option<Written>)> {
-        let mut entries = self.entries();
-        let entry = entries.get_mut(id)?;
-        entry.is_dirty = false;
-        Some((Arc::clone(&entry.newest), entry.written.clone()))
-    }
-
-    /// What stands in the object's status now; `None` when the object is gone.
-    async fn write(
-        &self,
-        id: &ConfigId,
-        state: &ConfigStatus,
-        written: Option<Written>,
-    ) -> Result<Option<Written>, CallError> {
-        let resource = ApiResource::erase::<OpenstackConfig>(&());
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &id.name.namespace, &resource);
-        let before = match written {
-            Some(written) => Some(written),
-            None => match bounded(api.get_opt(&id.name.name)).await? {
-                Some(object) if object.metadata.uid.as_deref() == Some(&*id.uid) => read(&object),
-                _ => return Ok(None),
-            },
-        };
-        let status = status_of(state, before.as_ref().map(|before| &before.status), self.clock.now());
-        if let Some(before) = before
-            && (before.status == status
-                || before.at.elapsed() < TIME_ONLY && differs_in_time_only(&before.status, &status))
-        {
-            return Ok(Some(before));
-        }
-        let body = json!({
-            "apiVersion": OpenstackConfig::api_version(&()),
-            "kind": OpenstackConfig::kind(&()),
-            // With the uid, so that an object of the same name that came later is not taken for this one.
-            "metadata": {"name": &*id.name.name, "namespace": &*id.name.namespace, "uid": &*id.uid},
-            "status": &status,
-        });
-        let params = PatchParams::apply(MANAGER).force();
-        match bounded(api.patch_status(&id.name.name, &params, &Patch::Apply(&body))).await {
-            Ok(_) => Ok(Some(Written { status, at: Instant::now() })),
-            Err(CallError::Refused { code: 404 | 409, .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn settle(&self, id: ConfigId, outcome: Result<Option<Written>, CallError>) {
-        let mut entries = self.entries();
-        let Some(entry) = entries.get_mut(&id) else { return };
-        let pause = match outcome {
-            Ok(written) => {
-                if entry.backoff.attempts() > 0 {
-                    tracing::info!(config = %id.name, "its status is written again");
-                }
-                entry.backoff.reset(Instant::now());
-                entry.written = written;
-                entry.is_scheduled = entry.is_dirty;
-                Duration::ZERO
-            }
-            Err(error) => {
-                if entry.backoff.attempts() == 0 {
-                    tracing::warn!(config = %id.name, "its status cannot be written: {error}");
-                }
-                entry.is_scheduled = true;
-                entry.backoff.next(Instant::now())
-            }
-        };
-        if !entry.is_scheduled {
-            return;
-        }
-        let queue = self.queue.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(pause).await;
-            let _ = queue.send(id);
-        });
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The status that stands in an object. One that is not understood counts as none. When it was written is not
-/// known, so the time of the last success may be written at once.
-fn read(object: &DynamicObject) -> Option<Written> {
-    let status = serde_json::from_value(object.data.get("status")?.clone()).ok()?;
-    let now = Instant::now();
-    Some(Written { status, at: now.checked_sub(TIME_ONLY).unwrap_or(now) })
+impl StatusWriter {
+    /// Starts to write what is published, to objects that `observed` knows.
+    pub fn start(client: Client, observed: Arc<ObservedStatuses>, seed: u64) -> Self {
+        let shared = Arc::new(Shared { queue: Mutex::new(Queue::new(seed)), changed: Notify::new() });
+        let stop = CancellationToken::new();
+        let worker = Worker { client, observed, shared: Arc::clone(&shared), writes: JoinSet::new() };
+        let task = tokio::spawn(worker.run(stop.clone()));
+        Self { shared, stop, task: Mutex::new(Some(task)) }
+    }
+
+    /// Writes what is due, within reason, and ends.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut task) = task
+            && tokio::time::timeout(DRAIN_TIMEOUT, &mut task).await.is_err()
+        {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for StatusWriter {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            task.abort();
+        }
+    }
+}
+
+impl std::fmt::Debug for StatusWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StatusWriter")
+    }
+}
+
+impl StatusSink for StatusWriter {
+    fn publish(&self, id: &ConfigId, status: Arc<ConfigStatus>) {
+        self.shared.queue().publish(id, status, Instant::now());
+        self.shared.changed.notify_one();
+    }
+
+    fn forget(&self, id: &ConfigId) {
+        self.shared.queue().forget(id);
+    }
+}
+
+struct Worker {
+    client: Client,
+    observed: Arc<ObservedStatuses>,
+    shared: Arc<Shared>,
+    writes: JoinSet<(ConfigId, Outcome)>,
+}
+
+impl Worker {
+    async fn run(mut self, stop: CancellationToken) {
+        loop {
+            let next = self.start_due();
+            if stop.is_cancelled() && self.writes.is_empty() {
+                return;
+            }
+            // While it stops, what is not due yet never becomes so.
+            let wait = next.filter(|_| !stop.is_cancelled());
+            tokio::select! {
+                () = self.shared.changed.notified() => {}
+                () = stop.cancelled(), if !stop.is_cancelled() => {}
+                Some(done) = self.writes.join_next() => self.take(done),
+                () = sleep_until(wait) => {}
+            }
+        }
+    }
+
+    /// Starts as many writes as may be; when there is more to do, if not before something happens.
+    fn start_due(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        loop {
+            if self.writes.len() >= MAX_IN_FLIGHT {
+                return None;
+            }
+            let due = self.shared.queue().next(now, &self.observed, Timestamp::now());
+            match due {
+                Due::Now(task) => self.start(*task),
+                Due::At(at) => return Some(at),
+                Due::Never => return None,
+            }
+        }
+    }
+
+    fn start(&mut self, task: Task) {
+        let client = self.client.clone();
+        self.writes.spawn(async move {
+            let outcome = write::write(client.clone(), &task).await;
+            if matches!(outcome, Outcome::Written(_))
+                && let Some(transition) = event::transition(task.before.as_ref(), &task.status)
+            {
+                event::emit(client, &task.id, transition).await;
+            }
+            (task.id, outcome)
+        });
+    }
+
+    fn take(&mut self, done: Result<(ConfigId, Outcome), tokio::task::JoinError>) {
+        match done {
+            Ok((id, outcome)) => self.shared.queue().done(&id, outcome, Instant::now()),
+            // Which one is not known: all that are marked as under way are tried again.
+            Err(error) => {
+                tracing::error!("writing a status failed: {error}");
+                self.shared.queue().lost(Instant::now());
+            }
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
 }

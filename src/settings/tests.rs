@@ -372,12 +372,21 @@ fn the_command_line_is_consistent() {
 }
 
 #[test]
-fn the_cluster_and_its_namespaces_can_be_named() {
-    let kube = |args: &[&str]| settings(args, &[]).kube;
-    assert_eq!(kube(&["--kubeconfig=", "--watch-namespaces="]), KubeSettings::default());
-    let named = kube(&["-kubeconfig=/k", "--watch-namespaces= b, a,b,"]);
-    assert_eq!(named.kubeconfig.as_deref(), Some(std::path::Path::new("/k")));
-    assert_eq!(named.watch_namespaces, ["a", "b"]);
-    let error = parse_with(&["--watch-namespaces=a,B_"], &[]).unwrap_err().to_string();
-    assert!(error.contains("--watch-namespaces: B_ is not the name of a namespace"), "{error}");
+fn the_kubeconfig_comes_from_the_flag_then_the_variable() {
+    let files = |args: &[&str], env: &[(&str, &str)]| settings(args, env).kube.kubeconfig;
+    let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+    let variable = [("KUBECONFIG", "/a:/b:")];
+    assert_eq!(files(&[], &[]), paths(&[]));
+    assert_eq!(files(&[], &variable), paths(&["/a", "/b"]));
+    assert_eq!(files(&["-kubeconfig", "/c"], &variable), paths(&["/c"]));
+    assert_eq!(files(&["--kubeconfig="], &variable), paths(&["/a", "/b"]));
+}
+
+#[test]
+fn namespaces_to_watch_are_names() {
+    let namespaces = |text: &str| settings(&["--watch-namespaces", text], &[]).kube.namespaces;
+    assert_eq!(Vec::from_iter(namespaces("b, a,,b ")), ["a", "b"]);
+    assert_eq!(Vec::from_iter(namespaces("")), Vec::<String>::new());
+    let problem = Settings::parse(["--watch-namespaces=a,B.c".into()], |_| None).unwrap_err().to_string();
+    assert!(problem.contains("--watch-namespaces: \"B.c\" is not the name of a namespace"), "{problem}");
 }

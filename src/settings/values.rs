@@ -135,17 +135,19 @@ pub fn listen_address(text: &str) -> Result<ListenAddress, String> {
     Ok(ListenAddress { host: (!host.is_empty()).then(|| host.to_owned()), port })
 }
 
-/// Names of namespaces, separated by commas; each counts once.
+/// Names of namespaces, separated by commas.
 ///
 /// # Errors
-/// When one of them is no name.
-pub fn namespaces(text: &str) -> Result<Vec<String>, String> {
-    let names: BTreeSet<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+/// When one of them cannot be the name of a namespace.
+pub fn namespaces(text: &str) -> Result<BTreeSet<String>, String> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    // A namespace's name is one label (RFC 1123).
     let is_name = |name: &str| name.len() <= 63 && !name.contains('.') && is_object_name(name);
-    match names.iter().find(|name| !is_name(name)) {
-        Some(name) => Err(format!("{name} is not the name of a namespace")),
-        None => Ok(names.into_iter().map(str::to_owned).collect()),
-    }
+    let check = |name: &str| match is_name(name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("{name:?} is not the name of a namespace")),
+    };
+    names.map(check).collect()
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use multinic_actors::domain::ids::ConfigName;
 use sha2::{Digest, Sha256};
 
-use super::event::SourceEvent;
 use super::reader::Scan;
 use crate::kube::raw_object::{Life, RawObject};
 use crate::kube::validate::{Defaults, declare};
+use crate::source::SourceEvent;
 
 /// What was told so far.
 pub(super) struct Catalog {

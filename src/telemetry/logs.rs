@@ -63,8 +63,10 @@ pub fn init_logs(settings: &LogSettings) -> Result<(), LogSetupError> {
 
 fn filter(level: &str) -> Result<EnvFilter, LogSetupError> {
     let level = level.trim();
+    // The Kubernetes client reports each failed request as an error, with addresses; whoever made the request
+    // says what matters. A directive of its own for it comes later and wins.
     EnvFilter::builder()
-        .parse(level)
+        .parse(format!("kube_client=off,{level}"))
         .map_err(|error| LogSetupError::Level { level: level.to_owned(), problem: error.to_string() })
 }
 
@@ -77,6 +79,9 @@ mod tests {
         for text in ["info", " DEBUG ", "warn,multinic_operator::openstack=debug", "off"] {
             assert!(filter(text).is_ok(), "{text}");
         }
+        let text = |level: &str| filter(level).unwrap().to_string();
+        assert!(text("info").contains("kube_client=off"));
+        assert!(!text("info,kube_client=debug").contains("kube_client=off"));
         let error = filter("info,x=loud").unwrap_err();
         assert!(error.to_string().starts_with("log level \"info,x=loud\": "), "{error}");
     }

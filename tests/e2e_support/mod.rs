@@ -138,12 +138,11 @@ impl Operator {
 
     /// The command line, for this process or for one of its own.
     pub fn args(&self) -> Vec<String> {
-        let dir = self.dir().display();
-        let mut args = vec![
-            format!("--config-dir={dir}"),
-            format!("--inventory-db-path={}", self.inventory_file().display()),
-        ];
+        let mut args = vec![format!("--inventory-db-path={}", self.inventory_file().display())];
         args.extend(self.flags.iter().cloned());
+        if !args.iter().any(|arg| arg.starts_with("--kubeconfig")) {
+            args.push(format!("--config-dir={}", self.dir().display()));
+        }
         for flag in ["--inventory-addr", "--metrics-bind-address", "--health-probe-bind-address"] {
             if !args.iter().any(|arg| arg.starts_with(flag)) {
                 args.push(format!("{flag}=127.0.0.1:0"));
