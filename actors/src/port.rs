@@ -14,7 +14,7 @@ use crate::domain::node::NodeConfig;
 use crate::domain::port::{ListedPort, Server, TargetSubnet};
 use crate::domain::vm::{VmInput, VmState, step};
 use crate::inventory::InventoryHandle;
-use crate::supervision::{Hook, Node};
+use crate::supervision::{Hook, Node, now};
 use crate::viola::{ViolaMsg, ViolaRef};
 
 /// Reference to a port actor.
@@ -108,7 +108,7 @@ fn observe(state: &mut State, look: Observe) {
             server: &look.server,
             delivered: look.delivered.as_deref(),
             delivered_ports: &look.delivered_ports,
-            now: tokio::time::Instant::now().into_std(),
+            now: now(),
         },
     );
     state.memory = memory;

@@ -26,16 +26,16 @@ use crate::domain::settle::Settled;
 use crate::domain::status::DownPortRetry;
 use crate::domain::vm::Decision;
 use crate::inventory::{InventoryHandle, Kept};
-use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot};
+use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot, now};
 
 mod down_ports;
-mod history;
 mod ledger;
 mod posting;
 mod remembering;
 mod settling;
 
 use ledger::Ledger;
+pub use posting::POST_DEADLINE;
 
 /// How long a POST that is under way at a stop may still take.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -371,8 +371,4 @@ impl State {
 
 fn owner_of(config: &Config) -> Owner {
     Owner { id: config.id.clone(), created: config.created }
-}
-
-fn now() -> std::time::Instant {
-    tokio::time::Instant::now().into_std()
 }

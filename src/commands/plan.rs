@@ -99,7 +99,8 @@ async fn run(settings: &Settings, plan: &Plan) -> Result<Vec<ConfigPlan>, String
 
 /// Who owns which node, by the inventory. Where every object is known, those that are gone own nothing.
 fn known_claims(known: &Snapshot, plan: &Plan, declared: &[Declared]) -> Claims {
-    let mut claims = Claims::from_snapshot(known);
+    let mut claims = Claims::default();
+    claims.learn(known);
     if matches!(plan.target, PlanTarget::All) {
         claims.retain_configs(&declared.iter().map(|declared| declared.id().name.clone()).collect());
     }

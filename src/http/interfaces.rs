@@ -58,9 +58,9 @@ pub(super) async fn by_instance(
     let snapshot = snapshot(&api)?;
     let vm = VmId::new(instance);
     let provider = query.get("providerId");
-    let records = select(&snapshot, |record| {
-        record.instance_id == vm && provider.is_none_or(|provider| record.provider_id.as_str() == provider)
-    });
+    let is_asked_for =
+        |record: &&Arc<Record>| provider.is_none_or(|provider| record.provider_id.as_str() == provider);
+    let records: Records = snapshot.records.of_vm(&vm).filter(is_asked_for).cloned().collect();
     if records.is_empty() {
         return Err(ApiError::not_found("no node config of this instance"));
     }

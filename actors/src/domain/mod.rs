@@ -18,6 +18,7 @@ pub mod port;
 pub mod post;
 pub mod progress;
 pub mod reason;
+pub mod records;
 pub mod restart;
 pub mod selection;
 pub mod settle;

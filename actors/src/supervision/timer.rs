@@ -97,6 +97,11 @@ impl TimerSlot {
     }
 }
 
+/// The monotonic time: Tokio's, which tests can pause.
+pub fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};

@@ -1,6 +1,5 @@
 //! Objects and VMs that come, go, come back, are renamed or rebuilt.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,8 @@ use multinic_actors::domain::config::{Declared, InvalidConfig};
 use multinic_actors::domain::inventory::{Record, Snapshot};
 use multinic_actors::domain::reason::Reason;
 use multinic_actors::testing::{Ending, Harness, START, config, nic};
+
+use super::log_lines::Lines;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -24,7 +25,7 @@ async fn records_of_the_previous_operator_count_as_delivered() {
     world.until_delivered(&a).await;
     world.halt(Ending::Stop).await;
     // Its file has no owner, no allocations, and ids of ports in the records only.
-    let records: BTreeMap<_, _> = world.store.content().records;
+    let records = world.store.content().records;
     let foreign = records
         .into_iter()
         .map(|(key, record)| (key, Arc::new(Record { owner: None, ..Record::clone(&record) })));
@@ -174,6 +175,90 @@ async fn a_vm_taken_out_stays_recorded_unless_its_object_prunes() {
         assert!(world.viola.node("node-a-2").is_some(), "nothing is sent to take it away");
         world.end().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pruned_vm_that_is_put_back_is_delivered_anew() {
+    let a = config("a").vms(2).prunes();
+    let mut world = Harness::with(&a, 2).await;
+    world.until_delivered(&a).await;
+    world.declare(&a.clone().without("a-2"));
+    world.until("it is pruned", |world| world.record("node-a-2").is_none()).await;
+    assert_eq!(world.kept("a").unwrap().allocations.len(), 1);
+    world.until("on disk too", |world| world.store.content().records.len() == 1).await;
+    // Its node is free for others meanwhile.
+    let b = config("b").vm("b-1");
+    world.cloud.has(&b, 1);
+    world.cloud.vm("b-1").is_named("node-a-2");
+    world.declare(&b);
+    world.until_delivered(&b).await;
+    world.remove(b.id());
+    world.until("b is gone", |world| world.status.of("b").is_none()).await;
+    world.declare(&a);
+    world.until_delivered(&a).await;
+    assert_eq!(world.viola.times_sent("node-a-1"), 1);
+    assert_eq!(world.viola.node("node-a-2").unwrap().instance_id.as_str(), "a-2");
+    let posts = world.viola.posts().len();
+    assert_eq!(posts, 3, "{}", world.describe());
+    world.pass(600 * SECOND).await;
+    world.restart(Ending::Crash).await;
+    world.declare(&a);
+    world.synced();
+    world.pass(600 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), posts, "{}", world.describe());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_pruned_before_every_object_is_known() {
+    let (a, b) = (config("a").vms(2).prunes(), config("b").vms(1));
+    let mut world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.restart(Ending::Stop).await;
+    // Its second VM may have moved to an object that is not told yet.
+    world.declare(&a.clone().without("a-2"));
+    world.declare(&b);
+    world.pass(1200 * SECOND).await;
+    assert!(world.record("node-a-2").is_some(), "{}", world.describe());
+    let b = b.vm("a-2").prunes();
+    world.declare(&b);
+    world.synced();
+    world.pass(1200 * SECOND).await;
+    let owner = world.record("node-a-2").unwrap().owner.clone().unwrap();
+    assert_eq!(owner.id, b.id(), "it went over");
+    assert_eq!(world.viola.times_sent("node-a-2"), 1);
+    world.declare(&b.without("a-2"));
+    world.until("now it goes", |world| world.record("node-a-2").is_none()).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_used_is_told_once() {
+    let a = config("a").vms(1);
+    let lines = Lines::default();
+    let _guard = tracing::subscriber::set_default(lines.clone());
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    let declared = |message: &str| {
+        Declared::Invalid(InvalidConfig {
+            id: a.id(),
+            generation: 2,
+            reason: Reason::ConfigError,
+            message: message.to_owned(),
+        })
+    };
+    world.declare_as(declared("spec.vmNames: is empty"));
+    world.until_reason("a", Reason::ConfigError).await;
+    world.pass(60 * SECOND).await;
+    let publications = world.status.publications();
+    world.declare_as(declared("spec.vmNames: is empty"));
+    world.pass(60 * SECOND).await;
+    assert_eq!(lines.with("spec.vmNames"), 1);
+    assert_eq!(world.status.publications(), publications, "the same again is no news");
+    world.declare_as(declared("spec.subnetIDs: is empty"));
+    world.pass(60 * SECOND).await;
+    assert_eq!(lines.with("spec.subnetIDs"), 1);
+    world.end().await;
 }
 
 #[tokio::test(start_paused = true)]

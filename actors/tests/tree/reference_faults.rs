@@ -1,12 +1,13 @@
 //! What the previous operator did wrong, measured on it: none of it comes back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use multinic_actors::boundary::{CloudError, PostFailure, Urgency};
 use multinic_actors::domain::config::InterfaceOrder;
 use multinic_actors::domain::port::Server;
 use multinic_actors::domain::reason::Reason;
-use multinic_actors::testing::{Harness, config, names_by_mac, nic};
+use multinic_actors::testing::{Ending, Harness, config, names_by_mac, nic};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -241,6 +242,130 @@ async fn a_viola_error_stays_shown_through_rounds_in_which_nothing_changed() {
     world.pass(1200 * SECOND).await;
     assert!(world.cloud.looks().len() > 5);
     assert_eq!(world.status.reasons("a"), [Reason::Pending, Reason::ViolaPostError]);
+    world.end().await;
+}
+
+/// When `a` is looked at in an hour in which an order fails for a while; every status that is shown comes
+/// back as an object that looks the same.
+async fn looks_of_an_hour(is_echoed: bool) -> (Vec<Duration>, usize) {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.start().await;
+    if is_echoed {
+        let (declare, a) = (world.declarer(), a.clone());
+        world.status.echoes(move |_| declare(&a));
+    }
+    world.synced();
+    world.declare(&a);
+    world.pass(900 * SECOND).await;
+    world.cloud.of("a").looks_fail(neutron("connection reset by peer"));
+    world.viola.of("a").fails(PostFailure::Unavailable);
+    world.pass(900 * SECOND).await;
+    world.cloud.of("a").heals();
+    world.cloud.vm("a-1").gets(nic(7));
+    world.pass(900 * SECOND).await;
+    world.viola.of("a").heals();
+    world.pass(900 * SECOND).await;
+    let looks = world.cloud.looks().iter().map(|look| look.at).collect();
+    let publications = world.status.publications();
+    world.end().await;
+    (looks, publications)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_written_triggers_no_poll() {
+    let (calm, _) = looks_of_an_hour(false).await;
+    let (echoed, publications) = looks_of_an_hour(true).await;
+    assert!(publications > 20 && calm.len() > 20, "{publications} states, {} looks", calm.len());
+    assert_eq!(echoed, calm);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_of_a_config_that_gave_up_wakes_it_no_sooner() {
+    let mut restarts = Vec::new();
+    for is_echoed in [false, true] {
+        let a = config("a").vms(1);
+        let mut world = Harness::new();
+        world.cloud.has(&a, 1);
+        world.faults.always_panic("config", "default/a");
+        world.start().await;
+        if is_echoed {
+            let (declare, a) = (world.declarer(), a.clone());
+            world.status.echoes(move |_| declare(&a));
+        }
+        world.synced();
+        world.declare(&a);
+        world.pass(3600 * SECOND).await;
+        assert_eq!(world.shown("a").reason, Reason::InternalError);
+        restarts.push(world.restarts_of("config"));
+        world.end().await;
+    }
+    assert_eq!(restarts[0], restarts[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_the_first_polls_are_spread() {
+    let configs: Vec<_> = (0..50).map(|n| config(&format!("c{n:02}")).vms(1)).collect();
+    let mut world = Harness::new();
+    for config in &configs {
+        world.cloud.has(config, 1);
+    }
+    world.start().await;
+    configs.iter().for_each(|config| world.declare(config));
+    world.synced();
+    world.pass(600 * SECOND).await;
+    let before = world.cloud.looks().len();
+    world.restart(Ending::Stop).await;
+    configs.iter().for_each(|config| world.declare(config));
+    world.synced();
+    world.pass(SECOND).await;
+    let mut at: Vec<_> = world.cloud.looks()[before..].iter().map(|look| look.at).collect();
+    at.sort();
+    assert_eq!(at.len(), 50);
+    assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= SECOND / 100), "{at:?}");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_down_port_is_re_sent_one_by_one_and_opens_no_fast_window() {
+    let a = config("a").vms(1);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.cloud.vm("a-1").port_is(100, "DOWN");
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.pass(3600 * SECOND).await;
+    let posts: Vec<_> = world.viola.posts().iter().map(|post| post.at).collect();
+    let fast = a.clone().build().polling.fast;
+    assert!(posts.len() > 30, "{posts:?}");
+    assert!(posts.windows(2).all(|pair| pair[1] - pair[0] >= fast), "never two at once: {posts:?}");
+    let looks: Vec<_> = world.cloud.looks().iter().map(|look| look.at).collect();
+    let slow: Vec<_> = looks.windows(2).filter(|pair| pair[0] > 240 * SECOND).collect();
+    assert!(slow.len() > 20);
+    assert!(slow.iter().all(|pair| pair[1] - pair[0] >= 108 * SECOND), "no look is fast again: {looks:?}");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_readers_of_all_records_share_one_inventory() {
+    let a = config("a").vms(300);
+    let world = Harness::with(&a, 2).await;
+    world.until_delivered(&a).await;
+    world.pass(60 * SECOND).await;
+    let readers: Vec<_> = (0..1000).map(|_| world.snapshot()).collect();
+    assert!(readers.iter().all(|reader| Arc::ptr_eq(reader, &readers[0])), "one for all of them");
+    // A delivery while they read: they keep what they have, and the records that did not change stay shared.
+    world.cloud.vm("a-7").gets(nic(9));
+    world.until_delivered(&a).await;
+    let after = world.snapshot();
+    let is_shared = |(key, record): (_, &Arc<_>)| Arc::ptr_eq(record, &after.records[key]);
+    assert_eq!(readers[0].records.iter().filter(|entry| is_shared(*entry)).count(), 299);
+    assert_eq!(readers[0].records.len(), 300);
+    let content = world.record("node-a-1").unwrap();
+    drop(readers);
+    world.until("nobody but the inventory holds it", |_| Arc::strong_count(&content) <= 6).await;
     world.end().await;
 }
 

@@ -202,6 +202,40 @@ async fn a_crash_between_allocation_and_delivery_renames_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_disabled_inventory_remembers_over_every_crash_within_the_process() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.vm("a-1").gets(nic(50)).gets(nic(60));
+    world.cloud.vm("a-2").gets(nic(70));
+    world.store.keeps_nothing();
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_delivered(&a).await;
+    world.pass(SECOND).await;
+    for kind in ["config", "inventory", "viola", "port"] {
+        world.actors(kind).iter().for_each(|actor| actor.actor.kill());
+        world.pass(300 * SECOND).await;
+        assert_eq!(world.viola.posts().len(), 1, "after {kind}\n{}", world.describe());
+        assert_eq!(world.snapshot().records.len(), 2);
+    }
+    world.lose_root().await;
+    world.declare(&a);
+    world.synced();
+    world.pass(300 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), 1, "{}", world.describe());
+    world.cloud.vm("a-1").gets(nic(1));
+    world.until_delivered(&a).await;
+    assert_eq!(world.viola.renames(), Vec::<String>::new());
+    assert!(world.store.content().records.is_empty());
+    world.restart(Ending::Stop).await;
+    world.declare(&a);
+    world.synced();
+    world.until("a new process knows nothing", |world| world.viola.posts().len() == 3).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_known_without_a_store_that_works_but_everything_goes_on() {
     let a = config("a").vms(2);
     let mut world = Harness::new();
