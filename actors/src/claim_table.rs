@@ -37,9 +37,14 @@ impl ClaimTable {
         self.claims().begin_post(keys, name)
     }
 
-    /// The config's POST is over. Gives back whose POST it was.
+    /// The config's POST is over. Gives back whose POST it was, or is in doubt.
     pub fn end_post(&self, name: &ConfigName) -> Vec<RecordKey> {
         self.claims().end_post(name)
+    }
+
+    /// Nobody waits for the answer to the config's POST any more.
+    pub fn doubt_post(&self, name: &ConfigName) {
+        self.claims().doubt_post(name);
     }
 
     /// The object is gone.

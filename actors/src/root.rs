@@ -274,7 +274,7 @@ impl State {
                 self.end(name);
                 if self.configs.get(name).is_none() {
                     // Nobody is there any more who could hear an answer: an earlier root may have left marks.
-                    drop(self.shared.claims.end_post(name));
+                    self.shared.claims.doubt_post(name);
                 }
                 self.shared.status.publish(&status.id.clone(), Arc::new(status));
             }
@@ -374,7 +374,7 @@ impl State {
                 }
                 match self.declared.get(name) {
                     None => self.shared.claims.release(name),
-                    Some(Declared::Invalid(_)) => drop(self.shared.claims.end_post(name)),
+                    Some(Declared::Invalid(_)) => self.shared.claims.doubt_post(name),
                     Some(Declared::Valid(_)) => {}
                 }
                 self.run(name).await;
@@ -390,6 +390,8 @@ impl State {
         };
         let pause = CONFIG_PAUSE * (1 << slot.escalations().saturating_sub(1).min(4));
         slot.retry_after(pause);
+        // It may fail for long: no node waits for an answer that nobody hears.
+        self.shared.claims.doubt_post(name);
         tracing::error!("{exit}, trying again in {pause:?}");
         if let Some(Declared::Valid(config)) = self.declared.get(name) {
             let status = progress::gave_up(config.id.clone(), config.generation, &exit.error);

@@ -284,10 +284,7 @@ impl Viola {
         if let Some(gathering) = &mut state.gathering {
             gathering.missing.retain(|vm| listed.contains(vm));
         }
-        if config.removal_policy == RemovalPolicy::Prune {
-            // Their records go: a VM that is put back is sent anew.
-            state.outbox.retain_vms(&listed);
-        }
+        state.forget_pruned();
         self.retain_claims(&config);
         if config.paused {
             state.node.set_phase("paused");
@@ -340,6 +337,13 @@ impl Viola {
 }
 
 impl State {
+    /// The records of VMs that are not listed any more go: one that is put back is sent anew.
+    fn forget_pruned(&mut self) {
+        if self.config.removal_policy == RemovalPolicy::Prune {
+            self.outbox.retain_vms(&self.config.vms.iter().cloned().collect());
+        }
+    }
+
     fn arm_resync(&mut self) {
         match self.config.polling.resync {
             Some(interval) => self.resync.arm(interval, &self.me, ViolaMsg::ResyncDue),

@@ -21,7 +21,19 @@ pub struct Claims {
 struct Claim {
     owner: Owner,
     vm: VmId,
-    is_posting: bool,
+    post: Post,
+}
+
+/// What is known of a node's last POST.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Post {
+    /// It was answered, or there was none.
+    #[default]
+    Over,
+    /// Its answer is waited for.
+    UnderWay,
+    /// Who sent it is gone and heard no answer.
+    InDoubt,
 }
 
 /// What came of a claim.
@@ -52,7 +64,7 @@ impl Claims {
         let loser = match self.nodes.get(key) {
             Some(held) if held.owner.id.name != owner.id.name => {
                 let loser = held.owner.id.name.clone();
-                if held.is_posting || seniority(&held.owner) < seniority(owner) {
+                if held.post == Post::UnderWay || seniority(&held.owner) < seniority(owner) {
                     return Claimed::Refused(loser);
                 }
                 Some(loser)
@@ -65,9 +77,8 @@ impl Claims {
 
     /// The node is this owner's from now on; a POST under way stays one.
     fn give(&mut self, key: &RecordKey, owner: &Owner, vm: &VmId) {
-        let held = self.take(key);
-        let is_posting = held.is_some_and(|held| held.is_posting);
-        self.nodes.insert(key.clone(), Claim { owner: owner.clone(), vm: vm.clone(), is_posting });
+        let post = self.take(key).map_or(Post::Over, |held| held.post);
+        self.nodes.insert(key.clone(), Claim { owner: owner.clone(), vm: vm.clone(), post });
         self.by_owner.entry(owner.id.name.clone()).or_default().insert(key.clone());
     }
 
@@ -96,22 +107,33 @@ impl Claims {
         let mut lost = Vec::new();
         for key in keys {
             match self.nodes.get_mut(key) {
-                Some(claim) if &claim.owner.id.name == name => claim.is_posting = true,
+                Some(claim) if &claim.owner.id.name == name => claim.post = Post::UnderWay,
                 _ => lost.push(key.node.clone()),
             }
         }
         lost
     }
 
-    /// The config's POST, if any, is over. Gives back whose POST it was.
+    /// The config's POST, if any, is over. Gives back whose POST it was, or is in doubt.
     pub fn end_post(&mut self, name: &ConfigName) -> Vec<RecordKey> {
         let mut posted = Vec::new();
         for key in self.by_owner.get(name).into_iter().flatten() {
-            if self.nodes.get_mut(key).is_some_and(|claim| std::mem::take(&mut claim.is_posting)) {
+            let post = self.nodes.get_mut(key).map(|claim| std::mem::take(&mut claim.post));
+            if post.is_some_and(|post| post != Post::Over) {
                 posted.push(key.clone());
             }
         }
         posted
+    }
+
+    /// Nobody waits for the answer to the config's POST any more: others may have its nodes, and it has to
+    /// send them once more.
+    pub fn doubt_post(&mut self, name: &ConfigName) {
+        for key in self.by_owner.get(name).into_iter().flatten() {
+            if let Some(claim) = self.nodes.get_mut(key).filter(|claim| claim.post == Post::UnderWay) {
+                claim.post = Post::InDoubt;
+            }
+        }
     }
 
     /// The object is gone: its nodes are free.
@@ -123,14 +145,14 @@ impl Claims {
     /// under way.
     pub fn retain_vms(&mut self, name: &ConfigName, provider: &ProviderId, vms: &BTreeSet<VmId>) {
         self.retain_own(name, |key, claim| {
-            claim.is_posting || (&key.provider == provider && vms.contains(&claim.vm))
+            claim.post == Post::UnderWay || (&key.provider == provider && vms.contains(&claim.vm))
         });
     }
 
     /// The config's VMs have these nodes now: its claims on their former nodes are free (they were renamed).
     pub fn retain_nodes(&mut self, name: &ConfigName, nodes: &BTreeMap<VmId, NodeName>) {
         self.retain_own(name, |key, claim| {
-            claim.is_posting || nodes.get(&claim.vm).is_none_or(|node| node == &key.node)
+            claim.post == Post::UnderWay || nodes.get(&claim.vm).is_none_or(|node| node == &key.node)
         });
     }
 

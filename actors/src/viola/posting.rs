@@ -98,6 +98,8 @@ impl Viola {
             None => state.outbox.finish(flight.id, answer, now()),
         };
         self.record_deliveries(state, &flight.config, &finished);
+        // The answer may be for a VM that was taken out meanwhile.
+        state.forget_pruned();
         finished
     }
 

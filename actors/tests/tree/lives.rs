@@ -210,6 +210,26 @@ async fn a_pruned_vm_that_is_put_back_is_delivered_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_vm_pruned_during_its_own_post_is_delivered_anew_when_it_is_put_back() {
+    let a = config("a").vms(2).prunes();
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.viola.of("a").takes(5 * SECOND);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until("its POST is under way", |world| world.viola.posts().len() == 1).await;
+    world.declare(&a.clone().without("a-2"));
+    world.until("the other is delivered", |world| world.record("node-a-1").is_some()).await;
+    world.pass(600 * SECOND).await;
+    assert!(world.record("node-a-2").is_none(), "{}", world.describe());
+    world.declare(&a);
+    world.until_delivered(&a).await;
+    assert_eq!((world.viola.times_sent("node-a-1"), world.viola.times_sent("node-a-2")), (1, 2));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_pruned_before_every_object_is_known() {
     let (a, b) = (config("a").vms(2).prunes(), config("b").vms(1));
     let mut world = Harness::with(&a, 1).await;

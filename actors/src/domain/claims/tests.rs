@@ -86,6 +86,21 @@ fn nobody_takes_a_node_over_while_it_is_posted() {
 }
 
 #[test]
+fn a_post_that_nobody_waits_for_holds_no_node_and_is_not_forgotten() {
+    let (old, young) = pair();
+    let mut claims = Claims::default();
+    ask(&mut claims, "n", &young, "vm-1");
+    ask(&mut claims, "m", &young, "vm-2");
+    assert_eq!(claims.begin_post(&[key("n"), key("m")], &young.id.name), []);
+    claims.doubt_post(&old.id.name);
+    assert_eq!(ask(&mut claims, "n", &old, "vm-1"), refused(&young), "that was another's POST");
+    claims.doubt_post(&young.id.name);
+    assert_eq!(ask(&mut claims, "n", &old, "vm-1"), Claimed::TakenOver(young.id.name.clone()));
+    assert_eq!(claims.end_post(&young.id.name), [key("m")]);
+    assert_eq!(claims.end_post(&young.id.name), []);
+}
+
+#[test]
 fn a_post_names_the_nodes_that_were_lost_or_never_claimed() {
     let (old, young) = pair();
     let mut claims = Claims::default();
