@@ -253,6 +253,8 @@ impl Actor for Viola {
                 self.claims.end_post(&state.config.id.name);
             }
         }
+        // The inventory ends last: what it lost by a crash of its own reaches it now or never.
+        self.send_ledger(state);
         Ok(())
     }
 }

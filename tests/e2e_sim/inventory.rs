@@ -124,6 +124,40 @@ async fn a_torn_file_is_set_aside_and_the_previous_generation_used() {
     damaged(|whole| whole[..whole.len() / 2].to_owned(), &["not whole JSON", "previous generation"]).await;
 }
 
+/// When objects were seen first, as the file says.
+fn first_seen(world: &World) -> Value {
+    file(world)["configs"][0]["firstSeen"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_an_object_was_first_seen_survives_a_torn_file() {
+    let mut world = World::new();
+    let spec = world.spec("a", &world.vms(1));
+    let created = format!("  creationTimestamp: \"{}\"\n", spec.created);
+    let yaml = spec.yaml();
+    assert!(yaml.contains(&created));
+    world.operator.write("a.yaml", &yaml.replace(&created, ""));
+    world.operator.start().await;
+    world.operator.until_polled("a").await;
+    world.operator.stop().await;
+    let before = first_seen(&world);
+    assert!(before.is_string(), "{}", file(&world));
+    // Once more, so that the previous generation knows it too.
+    let changed = yaml.replace(&created, "").replace("settings:\n", "settings:\n    removalPolicy: Prune\n");
+    world.operator.write("a.yaml", &changed);
+    world.operator.start().await;
+    world.operator.until_polled("a").await;
+    world.operator.stop().await;
+    let whole = std::fs::read_to_string(world.operator.inventory_file()).unwrap();
+    std::fs::write(world.operator.inventory_file(), &whole[..whole.len() / 2]).unwrap();
+    // Another change, so that a whole file is written again.
+    world.operator.write("a.yaml", &yaml.replace(&created, ""));
+    world.operator.start().await;
+    world.operator.until_polled("a").await;
+    world.operator.stop().await;
+    assert_eq!(first_seen(&world), before, "a later time would leave out ports that were there before it");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_file_is_set_aside() {
     damaged(|_| String::new(), &["it is empty"]).await;

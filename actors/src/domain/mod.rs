@@ -26,6 +26,6 @@ pub mod status;
 pub mod vm;
 
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 #[cfg(test)]
 mod story;

@@ -212,11 +212,6 @@ impl<M: Message> ChildSlot<M> {
         matches!(self.state, State::GaveUp)
     }
 
-    /// Whether there is no child and none to come: never started, or stopped on purpose and gone.
-    pub fn is_vacant(&self) -> bool {
-        matches!(self.state, State::Vacant)
-    }
-
     /// Whether the child was told to stop and has not been reported gone.
     pub fn is_stopping(&self) -> bool {
         matches!(self.state, State::Stopping(_))

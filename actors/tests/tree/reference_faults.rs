@@ -1,4 +1,35 @@
 //! What the previous operator did wrong, measured on it: none of it comes back.
+//!
+//! Line by line, with the test that names it. A test without a path is in this file; `tree::` is this crate's
+//! tree under virtual time, the others are the workspace's tests.
+//!
+//! | fault | tests |
+//! |---|---|
+//! | id 0 dropped from JSON | `domain::node::id_zero_is_always_written` |
+//! | a lower MAC renames all others | [`a_nic_with_a_lower_mac_renames_nobody`], `e2e_sim::cost::twenty_added_ports_rename_nobody` |
+//! | a failed network look-up sends mtu 0 | [`an_mtu_that_cannot_be_is_not_sent`], `e2e_sim::bad_cloud::a_network_look_up_that_fails_sends_no_mtu_of_zero` |
+//! | a Nova error sends the UUID as node name | [`a_server_whose_name_is_not_known_is_never_sent_by_its_uuid`], `e2e_sim::odd_vms::a_nova_that_never_answered_is_an_error` |
+//! | a cut-off or empty list says NoChange | [`a_failed_look_is_an_error_that_takes_nothing_away`], `e2e_sim::bad_cloud::{half_of_a_json_text, a_body_that_ends_half_way, a_list_that_is_suddenly_empty_takes_nothing_away}` |
+//! | unpaged lists | `e2e_sim::cost::all_fifty_nodes_are_right_with_pages_of_ten` |
+//! | hundreds of ids in one URL | `e2e_sim::cost::two_hundred_vms_work_behind_a_front_end_with_a_small_buffer` |
+//! | look-ups, logins, calls and connections at every poll | [`one_login_and_one_post_serve_an_hour_of_polls`], `e2e_sim::cost::a_steady_poll_of_fifty_vms_is_two_neutron_requests_and_nothing_else` |
+//! | one slow cloud or Viola delays every config | `tree::neighbours::{while_one_of_ten_clouds_hangs_the_other_ninety_configs_keep_exactly_their_time_lines, whatever_happens_to_one_config_the_time_line_of_the_other_is_the_same}` |
+//! | a varying error text changes the status, which polls at once | [`a_failed_poll_is_retried_later_each_time_and_writes_one_status`], `e2e_sim::bad_cloud::an_error_has_the_same_text_every_time` |
+//! | two VMs with one name overwrite each other | `tree::node_conflicts::two_vms_of_one_name_are_both_left_out_and_nobody_overwrites_anybody` |
+//! | two configs over one node overwrite each other | `tree::node_conflicts::two_configs_over_one_node_do_not_fight_whoever_comes_first` |
+//! | one bad node fails the batch | [`one_bad_node_answered_with_400_holds_back_none_of_the_other_99`], [`one_bad_node_answered_with_500_holds_back_none_of_the_other_99`] |
+//! | a Viola failure repeats the cloud poll | [`a_viola_failure_repeats_the_post_and_not_the_poll`] |
+//! | DOWN re-sends in pairs, each opens the fast window | [`a_down_port_is_re_sent_one_by_one_and_opens_no_fast_window`] |
+//! | the whole file is written per node | `tree::store::many_nodes_are_written_together_not_one_by_one` |
+//! | the file is not fsynced | `store::file::tests::a_crash_at_any_step_leaves_the_old_or_the_new_inventory` |
+//! | a bad file is a crash loop | `e2e_sim::inventory::{a_torn_file_is_set_aside_and_the_previous_generation_used, an_empty_file_is_set_aside, a_foreign_file_is_set_aside}` |
+//! | random order in answers | `edge_http::the_inventory_routes_answer_as_documented` |
+//! | memory grows with size × readers | [`many_readers_of_all_records_share_one_inventory`], `edge_http::a_large_inventory_comes_whole_to_many_readers` |
+//! | status writes that trigger polls | [`a_status_that_is_written_triggers_no_poll`], [`a_status_of_a_config_that_gave_up_wakes_it_no_sooner`] |
+//! | no spread after a restart | [`after_a_restart_the_first_polls_are_spread`] |
+//! | cluster-wide write access to Secrets | `tests/charts/check.py::test_secrets_are_only_read_by_name` |
+//! | metrics off | `e2e_sim::rest::metrics_are_served_and_name_no_vm_port_mac_or_address` |
+//! | Swagger from a CDN | there is no Swagger page yet |
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -156,6 +156,31 @@ async fn a_stop_tries_a_failing_store_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stop_right_after_the_inventory_came_back_forgets_no_delivery() {
+    let a = config("a").vms(2);
+    let mut world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.pass(SECOND).await;
+    // The inventory dies of the delivery; the viola actor has not told it again yet.
+    world.faults.panic_at("inventory", "Record");
+    world.cloud.mtu_is(1400);
+    world.until("it is sent", |world| world.viola.posts().len() == 2).await;
+    world.until("the inventory is away", |world| world.actors("inventory").is_empty()).await;
+    world.until("the inventory is back", |world| world.actors("inventory").len() == 1).await;
+    let kept =
+        |world: &Harness| world.store.content().records.values().all(|r| r.config.interfaces[0].mtu == 1400);
+    assert!(!kept(&world));
+    world.halt(Ending::Stop).await;
+    assert!(kept(&world));
+    world.start().await;
+    world.declare(&a);
+    world.synced();
+    world.pass(600 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), 2, "{}", world.describe());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stop_with_a_store_that_fails_ends_all_the_same() {
     let a = config("a").vms(2);
     let mut world = Harness::new();
