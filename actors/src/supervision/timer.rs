@@ -132,7 +132,7 @@ mod tests {
         assert!(timer.due().is_some(), "until its message is accepted");
         assert!(timer.accept(fired.tickets()[0]));
         assert!(!timer.accept(fired.tickets()[0]), "a doubled message is refused");
-        assert!(!timer.due().is_some());
+        assert_eq!(timer.due(), None);
     }
 
     #[tokio::test(start_paused = true)]

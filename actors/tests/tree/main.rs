@@ -17,6 +17,7 @@ mod neighbours;
 mod node_conflicts;
 mod orders;
 mod phases;
+mod pruning;
 mod races;
 mod reference_faults;
 mod store;
