@@ -1,17 +1,28 @@
-//! The log of a test's thread, to count lines in.
+//! The warnings of all tests from the first use on, to count lines in: a test looks for words of its own.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 /// Keeps every line. Clones are one log.
 #[derive(Clone, Default)]
 pub struct Lines(Arc<Mutex<Vec<String>>>);
 
 impl Lines {
+    /// The one log. A log per thread would miss lines that another thread was the first to write.
+    pub fn of_all() -> Self {
+        static ALL: OnceLock<Lines> = OnceLock::new();
+        let all = ALL.get_or_init(|| {
+            let lines = Self::default();
+            tracing::subscriber::set_global_default(lines.clone()).unwrap();
+            lines
+        });
+        all.clone()
+    }
+
     /// How many lines have this text in them.
     pub fn with(&self, text: &str) -> usize {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -28,8 +39,8 @@ impl Visit for Line {
 }
 
 impl Subscriber for Lines {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
