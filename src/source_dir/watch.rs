@@ -18,6 +18,7 @@ const MAX_DEBOUNCES: u32 = 10;
 
 /// Notices of changes in one folder.
 pub(super) struct Watch {
+    /// Absolute.
     dir: PathBuf,
     watcher: Option<RecommendedWatcher>,
     is_watching: bool,
@@ -30,6 +31,7 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn start(dir: &Path) -> Self {
+        let dir = &std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
         // One notice says all there is to say.
         let (sender, changed) = mpsc::channel(1);
         let is_stale = Arc::new(AtomicBool::new(false));
@@ -45,8 +47,19 @@ impl Watch {
             changed,
             _sender: sender,
         };
+        watch.watch_place();
         watch.renew();
         watch
+    }
+
+    /// Watches the folder that holds ours: another one may take its place, or a link may be turned. Where that
+    /// cannot be watched, the rescan sees it.
+    fn watch_place(&mut self) {
+        if let (Some(watcher), Some(parent)) = (&mut self.watcher, self.dir.parent())
+            && let Err(error) = watcher.watch(parent, RecursiveMode::NonRecursive)
+        {
+            tracing::debug!(dir = %parent.display(), %error, "cannot be watched");
+        }
     }
 
     /// Waits for a change and then for quiet, but never longer than `patience` for a change.
@@ -106,6 +119,9 @@ fn new_watcher(
         }
         if event.paths.contains(&dir) {
             is_stale.store(true, Ordering::Relaxed);
+        } else if !event.paths.is_empty() && !event.paths.iter().any(|path| path.starts_with(&dir)) {
+            // A neighbour of the folder.
+            return;
         }
         // Full: a notice is waiting already.
         let _ = sender.try_send(());

@@ -90,7 +90,7 @@ pub fn read(path: &Path) -> Result<Loaded, StoreError> {
         Reading::Unreadable(error) => error.to_string(),
         Reading::Damaged(error) => error.to_string(),
     };
-    Err(StoreError(format!("inventory {}: {problem}", path.display())))
+    Err(StoreError(format!("{}: {problem}", path.display())))
 }
 
 /// Where the generation before the inventory file `path` is kept.
@@ -137,7 +137,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(StoreError(format!("inventory: the file task ended early: {error}"))))
+    done.unwrap_or_else(|error| Err(StoreError(format!("the file task ended early: {error}"))))
 }
 
 impl Inner {
@@ -297,7 +297,7 @@ impl Inner {
     }
 
     fn text(&self, problem: impl fmt::Display) -> String {
-        format!("inventory {}: {problem}", self.disk.file().display())
+        format!("{}: {problem}", self.disk.file().display())
     }
 }
 
