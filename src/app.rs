@@ -32,7 +32,7 @@ use crate::settings::values::ListenAddress;
 use crate::source_dir::FolderOptions;
 use crate::store::{self, JsonFileStore, MemoryStore, MeteredStore};
 use crate::telemetry::{FanOut, MeteredDelivery, MetricsStatusSink};
-use crate::upstream::{CloudLimits, Upstream, UpstreamSettings};
+use crate::upstream::{CloudLimits, Tls, Upstream, UpstreamSettings};
 use crate::viola::{ViolaClient, ViolaSettings};
 use objects::Objects;
 use readers::{Health, PublishedInventory, TreeView};
@@ -259,11 +259,14 @@ pub fn cloud(
 /// Reads the operator-wide CA bundle, if there is one.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// When the file cannot be read or has no certificate.
 pub fn read_ca_bundle(path: Option<&Path>) -> Result<Option<String>, StartError> {
     let read = |path: &Path| {
-        std::fs::read_to_string(path)
-            .map_err(|error| StartError(format!("--ca-bundle {}: {error}", path.display())))
+        let problem =
+            |error: &dyn std::fmt::Display| StartError(format!("--ca-bundle {}: {error}", path.display()));
+        let pem = std::fs::read_to_string(path).map_err(|error| problem(&error))?;
+        Tls::new(false, Some(&pem)).map_err(|error| problem(&error))?;
+        Ok(pem)
     };
     path.map(read).transpose()
 }

@@ -66,7 +66,7 @@ enum Reading {
 }
 
 fn read_one(path: &Path) -> Reading {
-    match fs::read(path) {
+    match read_regular(path) {
         // Below something that is no folder there is no file either.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Reading::Missing
@@ -77,6 +77,14 @@ fn read_one(path: &Path) -> Reading {
             Err(error) => Reading::Damaged(error),
         },
     }
+}
+
+/// A device must not be renamed as if it were a damaged file, and a pipe would be waited for.
+fn read_regular(path: &Path) -> std::io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    fs::read(path)
 }
 
 /// Reads an inventory file without touching anything: no lock, nothing set aside. Blocks.

@@ -67,6 +67,33 @@ async fn an_address_that_is_taken_ends_the_start_with_its_flag() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_without_what_it_should_hold_ends_the_start_with_its_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nothing.pem");
+    std::fs::write(&file, "nothing").unwrap();
+    let file = file.display().to_string();
+    let common = [
+        format!("--config-dir={}", folder.path().display()),
+        format!("--inventory-db-path={}", folder.path().join("inventory.json").display()),
+        "--inventory-addr=127.0.0.1:0".to_owned(),
+        "--metrics-bind-address=0".to_owned(),
+        "--health-probe-bind-address=0".to_owned(),
+    ];
+    for (flags, words) in [
+        (vec![format!("--ca-bundle={file}")], format!("--ca-bundle {file}: no usable PEM certificate in it")),
+        (
+            vec![format!("--api-tls-cert={file}"), format!("--api-tls-key={file}")],
+            format!("--api-tls-cert, --api-tls-key: {file}: there is no PEM certificate in it"),
+        ),
+    ] {
+        let args: Vec<&str> = common.iter().chain(&flags).map(String::as_str).collect();
+        let output = run(&args).await;
+        assert_eq!(output.status.code(), Some(1), "{flags:?}");
+        says(&stderr(&output), &["cannot start", &words]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_demo_ends_by_itself_and_well() {
     let output = run(&["demo", "--for", "8s"]).await;
     assert_eq!(output.status.code(), Some(0), "{}\n{}", stdout(&output), stderr(&output));
