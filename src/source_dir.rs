@@ -6,6 +6,7 @@
 
 mod catalog;
 mod document;
+mod off_runtime;
 mod reader;
 mod watch;
 
@@ -26,6 +27,7 @@ pub use crate::source::{SourceEvent, SourceEvents, SourceSender, channel};
 use crate::kube::validate::Defaults;
 use crate::secrets::{SecretData, SecretError, SecretSource};
 use catalog::Catalog;
+use off_runtime::DEADLINE;
 use reader::{FolderReader, Scan};
 
 /// How the folder is watched.
@@ -59,10 +61,6 @@ pub struct FolderError {
     pub problem: String,
 }
 
-/// A look at the folder may take so long. One that hangs (a network share that is away) goes on by itself, and
-/// no other begins before it has ended.
-const LOOK_DEADLINE: Duration = Duration::from_secs(10);
-
 /// A watched folder. It is watched until this is dropped.
 pub struct FolderSource {
     reader: SharedReader,
@@ -84,7 +82,7 @@ impl FolderSource {
     ) -> Result<(Self, SourceEvents), FolderError> {
         let reader = SharedReader::new(dir, options.grace);
         // Watched before it is read: a change in between is an event then.
-        let watch = watch::Watch::start(dir);
+        let watch = watch::Watch::start(dir).await;
         let scan = reader.scan().await.map_err(|problem| FolderError { path: dir.to_owned(), problem })?;
         let (sender, events) = channel();
         let follower = Follower {
@@ -129,7 +127,7 @@ impl Follower {
                 false => self.options.rescan,
             };
             watch.wait(self.options.debounce, patience).await;
-            watch.renew();
+            watch.renew().await;
             let scan = self.reader.scan().await;
             if scan.is_err() {
                 watch.lose();
@@ -161,23 +159,19 @@ impl SharedReader {
         Self { reader: Arc::new(tokio::sync::Mutex::new(reader)), last: Arc::default() }
     }
 
+    /// No look begins before another has ended, also one that hangs.
     async fn scan(&self) -> Result<Scan, String> {
-        let looked = tokio::time::timeout(LOOK_DEADLINE, self.look()).await;
+        let looked = tokio::time::timeout(DEADLINE, self.look()).await;
         let scan = looked.unwrap_or_else(|_| {
-            Err(format!("could not be read within {}s, its file system hangs", LOOK_DEADLINE.as_secs()))
+            Err(format!("could not be read within {}s, its file system hangs", DEADLINE.as_secs()))
         })?;
         *self.last() = scan.clone();
         Ok(scan)
     }
 
-    /// Files block: off the runtime's own threads, and off its pool, for which a stop would wait.
     async fn look(&self) -> Result<Scan, String> {
         let mut reader = Arc::clone(&self.reader).lock_owned().await;
-        let (tell, told) = tokio::sync::oneshot::channel();
-        let look = move || drop(tell.send(reader.scan()));
-        let started = std::thread::Builder::new().name("config-folder".to_owned()).spawn(look);
-        started.map_err(|error| format!("could not be looked at: {error}"))?;
-        told.await.unwrap_or_else(|_| Err("could not be looked at, the reader failed".to_owned()))
+        off_runtime::run(move || reader.scan()).await?
     }
 
     fn last(&self) -> MutexGuard<'_, Scan> {
