@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use crate::domain::config::{ChangePolicy, Config};
+use crate::domain::config::Config;
 use crate::domain::ids::{PortId, VmId};
 use crate::domain::node::NodeConfig;
 use crate::domain::port::{ListedPort, Server, TargetSubnet};
@@ -101,7 +101,7 @@ fn observe(state: &mut State, look: Observe) {
         VmInput {
             vm: &state.vm,
             rules: &look.config.rules,
-            is_pinned: look.config.change_policy != ChangePolicy::Auto,
+            is_pinned: look.config.change_policy.pins_indices(),
             node_name_key: look.config.cloud.node_name_metadata_key.as_deref(),
             subnets: &look.subnets,
             ports: &look.ports,

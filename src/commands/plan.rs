@@ -160,6 +160,8 @@ fn from_file(settings: &Settings, plan: &Plan, file: &Path) -> Result<Input, Str
         uid: raw.uid.clone().unwrap_or_else(|| "".into()),
         generation: raw.generation.unwrap_or(1),
         created: plan.created.or(raw.created).unwrap_or(now),
+        // A plan sends nothing: it need not know more than this run does.
+        is_remembered: true,
     };
     let declared =
         parsed.objects.configs.iter().map(|raw| declare(raw, &life(raw), &settings.defaults)).collect();
@@ -184,7 +186,7 @@ async fn from_folder(settings: &Settings, folder: &Path, known: &Snapshot) -> Re
         folder,
         FolderOptions::default(),
         settings.defaults.clone(),
-        first_seen,
+        Some(first_seen),
         Arc::new(SystemClock),
     )
     .await

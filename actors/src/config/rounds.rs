@@ -1,6 +1,6 @@
 //! The rounds of a config: session, look, decisions, and when the next one is due.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::boundary::{CloudError, ObserveRequest, Session, Urgency};
 use crate::domain::backoff::seed_for;
 use crate::domain::cadence::RoundEnd;
 use crate::domain::config::{Config, RemovalPolicy};
-use crate::domain::inventory::{Event, newest_of_vms};
-use crate::domain::port::{Observation, Server};
+use crate::domain::inventory::{Event, newest_of_vms, ports_of};
+use crate::domain::port::Observation;
 use crate::domain::progress::{RoundFailure, RoundReport};
 use crate::domain::reason::Reason;
 use crate::port::{Observe, PortMsg};
@@ -149,18 +149,16 @@ impl ConfigActor {
         let applied = self.shared.inventory.applied();
         let records = config.vms.iter().flat_map(|vm| applied.records_of(vm, &config.provider));
         let of_vms = newest_of_vms(records);
-        let interfaces = config.vms.iter().filter_map(|vm| of_vms.get(vm)).flat_map(|node| &node.interfaces);
-        let delivered_ports: Arc<HashSet<_>> =
-            Arc::new(interfaces.filter_map(|i| i.port_id.clone()).collect());
-        let subnets = Arc::new(observation.subnets);
+        let delivered_ports = Arc::new(ports_of(config.vms.iter().filter_map(|vm| of_vms.get(vm).copied())));
+        let subnets = Arc::new(std::mem::take(&mut observation.subnets));
         for vm in &config.vms {
-            let unknown = || Server::Unknown("nova was not asked for it".to_owned());
+            let (ports, server) = observation.take(vm);
             let look = Observe {
                 round: state.round,
                 config: Arc::clone(&config),
                 subnets: Arc::clone(&subnets),
-                ports: observation.ports.remove(vm).unwrap_or_default(),
-                server: observation.servers.remove(vm).unwrap_or_else(unknown),
+                ports,
+                server,
                 delivered: of_vms.get(vm).copied().cloned(),
                 delivered_ports: Arc::clone(&delivered_ports),
                 viola: viola.clone(),

@@ -1,6 +1,6 @@
 //! The inventory: what was delivered, and what must survive a restart.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -140,6 +140,11 @@ pub fn newest_of_vms<'a>(
         }
     }
     newest.into_iter().map(|(vm, record)| (vm, &record.config)).collect()
+}
+
+/// The ports that nodes were delivered.
+pub fn ports_of<'a>(nodes: impl Iterator<Item = &'a Arc<NodeConfig>>) -> HashSet<PortId> {
+    nodes.flat_map(|node| &node.interfaces).filter_map(|interface| interface.port_id.clone()).collect()
 }
 
 /// Something that happened and must be remembered.

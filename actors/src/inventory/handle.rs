@@ -49,6 +49,12 @@ impl InventoryHandle {
         actor.is_some_and(|actor| actor.send_message(InventoryMsg::Record { event, ack }).is_ok())
     }
 
+    /// The actor itself, for tests of failures.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn actor(&self) -> Option<ractor::ActorCell> {
+        lock(&self.0.actor).as_ref().map(|actor| actor.get_cell())
+    }
+
     /// What readers may see.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.0.published.read().unwrap_or_else(PoisonError::into_inner))
