@@ -9,6 +9,8 @@ mod document;
 mod reader;
 mod watch;
 
+pub(crate) use watch::Watch;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

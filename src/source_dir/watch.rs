@@ -17,7 +17,7 @@ const UNWATCHED_RESCAN: Duration = Duration::from_secs(5);
 const MAX_DEBOUNCES: u32 = 10;
 
 /// Notices of changes in one folder.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     dir: PathBuf,
     watcher: Option<RecommendedWatcher>,
     is_watching: bool,
@@ -29,13 +29,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn start(dir: &Path) -> Self {
+    pub(crate) fn start(dir: &Path) -> Self {
         // One notice says all there is to say.
         let (sender, changed) = mpsc::channel(1);
         let is_stale = Arc::new(AtomicBool::new(false));
         let watcher = new_watcher(dir, sender.clone(), is_stale.clone());
         if let Err(error) = &watcher {
-            tracing::warn!(dir = %dir.display(), %error, "the config folder cannot be watched, it is looked at every 5s instead");
+            tracing::warn!(dir = %dir.display(), %error, "the folder cannot be watched, it is looked at every 5s instead");
         }
         let mut watch = Self {
             dir: dir.to_owned(),
@@ -50,7 +50,7 @@ impl Watch {
     }
 
     /// Waits for a change and then for quiet, but never longer than `patience` for a change.
-    pub(super) async fn wait(&mut self, debounce: Duration, patience: Duration) {
+    pub(crate) async fn wait(&mut self, debounce: Duration, patience: Duration) {
         let patience = match self.is_watching {
             true => patience,
             false => patience.min(UNWATCHED_RESCAN),
@@ -70,7 +70,7 @@ impl Watch {
 
     /// Watches what stands at the path now, if that may be something else than before. What happens between
     /// this and the next look is an event again.
-    pub(super) fn renew(&mut self) {
+    pub(crate) fn renew(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
         let was_stale = self.is_stale.swap(false, Ordering::Relaxed);
         if self.is_watching && !was_stale {
