@@ -141,10 +141,10 @@ async fn read(body: Body) -> Result<Vec<u8>, ApiError> {
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| ApiError::bad_request("the body ends early"))?;
         length += chunk.len();
-        match length {
-            0..=MAX_BODY => bytes.extend_from_slice(&chunk),
-            0..=MAX_DRAINED => bytes = Vec::new(),
-            _ => break,
+        if length <= MAX_BODY {
+            bytes.extend_from_slice(&chunk);
+        } else if length > MAX_DRAINED {
+            break;
         }
     }
     if length > MAX_BODY { Err(too_large()) } else { Ok(bytes) }
