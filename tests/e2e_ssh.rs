@@ -84,7 +84,17 @@ async fn nodes_are_applied_by_kubectl_on_a_bastion() {
     let crd = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(crd.path(), crd_yaml().unwrap()).unwrap();
     kubectl(&["apply", "--server-side", "-f", &crd.path().display().to_string()]);
-    kubectl(&["wait", "--for=condition=Established", "crd/multinicnodeconfigs.multinic.io", "--timeout=60s"]);
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while !Command::new("kubectl")
+        .args(["get", "mnnc", "--all-namespaces"])
+        .output()
+        .unwrap()
+        .status
+        .success()
+    {
+        assert!(std::time::Instant::now() < deadline, "the CRD is not served");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     kubectl(&["create", "namespace", "ssh-test"]);
     let rest = [
         target("plain", &[]),

@@ -43,8 +43,8 @@ pub(super) fn router(routes: Live, limit: Duration, token: Option<TokenFile>) ->
     let (posts, _) = admitted().split_for_parts();
     let posts = posts.route_layer(middleware::from_fn_with_state(token, admit_bearer));
     let (open, _) = open().split_for_parts();
-    // No route of this server is waited for longer than a body and an apply take.
-    let limits = GuardLimits { body: u64::MAX, deadline: BODY_TIMEOUT + limit + Duration::from_secs(5) };
+    // A turn, a body and an apply have their own limits; what takes longer than all of them is stuck.
+    let limits = GuardLimits { body: u64::MAX, deadline: 2 * limit + BODY_TIMEOUT + Duration::from_secs(5) };
     guarded(posts.merge(open).with_state(api).merge(document(openapi::document())), limits)
 }
 

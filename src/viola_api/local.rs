@@ -18,6 +18,11 @@ use crate::kube::node_config::apply::{ApplyError, apply};
 /// Applies at the same time for one request: enough to hide the way, far from what an API server minds.
 const PARALLEL: usize = 16;
 
+/// How often one object is tried while what stands in the way may pass.
+const ATTEMPTS: u32 = 3;
+/// Before the second attempt; three times that before the next.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+
 /// One API server. The client is made when it is first needed.
 pub(super) struct LocalTarget {
     cluster: Cluster,
@@ -41,15 +46,21 @@ impl LocalTarget {
             .map(|index| one(client.clone(), index, objects[index].clone(), deadline))
             .buffer_unordered(PARALLEL);
         let mut rest = deadline.missed();
+        let mut in_vain = 0;
         while let Ok(Some((index, applied))) = timeout_at(deadline.at, work.next()).await {
             let node = &objects[index].spec.node_name;
             results[index] = Some(match &applied {
                 Ok(()) => NodeResult::applied(node),
                 Err(error) => NodeResult::failed(node, &said(error, deadline)),
             });
-            // Where nobody answers, or lets nobody in, there is no use in asking thousands of times.
-            if let Some(problem) = applied.err().filter(is_about_all) {
-                tracing::warn!(problem = detail(&problem), "the nodes of a request are not applied");
+            let Some(problem) = applied.err().filter(is_about_all) else {
+                in_vain = 0;
+                continue;
+            };
+            // Where nobody answers, or nobody is let in, there is no use in asking thousands of times.
+            in_vain += 1;
+            if in_vain == PARALLEL {
+                tracing::warn!(problem = detail(&problem), "the rest of a request is not tried");
                 rest = said(&problem, deadline);
                 break;
             }
@@ -75,16 +86,40 @@ async fn one(
     object: MultiNicNodeConfig,
     deadline: Deadline,
 ) -> (usize, Result<(), ApplyError>) {
-    let left = deadline.at.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-    (index, apply(client, &object, left).await)
+    let mut wait = FIRST_WAIT;
+    for _ in 1..ATTEMPTS {
+        let applied = apply(client.clone(), &object, left(deadline)).await;
+        match applied {
+            Err(error) if may_pass(&error) => {
+                tracing::debug!(node = object.spec.node_name, problem = detail(&error), "tried again");
+            }
+            done => return (index, done),
+        }
+        tokio::time::sleep(wait.mul_f64(rand::random_range(0.5..1.0))).await;
+        wait *= 3;
+    }
+    (index, apply(client, &object, left(deadline)).await)
 }
 
-/// Whether every other node would meet the same.
+fn left(deadline: Deadline) -> Duration {
+    deadline.at.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
+/// Whether it may be over in a moment: a connection that was cut, a server that is busy or just starting.
+fn may_pass(error: &ApplyError) -> bool {
+    match error {
+        ApplyError::Call(CallError::Unreachable(_)) => true,
+        ApplyError::Call(error) => matches!(error.code(), Some(429 | 503 | 504)),
+        ApplyError::Conflict(_) | ApplyError::Unsteady => false,
+    }
+}
+
+/// Whether every other node is likely to meet the same. Not a 403: an admission webhook refuses one node with it.
 fn is_about_all(error: &ApplyError) -> bool {
     match error {
         ApplyError::Call(CallError::TimedOut | CallError::Unreachable(_)) => true,
         // 404: the namespace or the CRD is missing.
-        ApplyError::Call(error) => matches!(error.code(), Some(401 | 403 | 404)),
+        ApplyError::Call(error) => matches!(error.code(), Some(401 | 404)),
         ApplyError::Conflict(_) | ApplyError::Unsteady => false,
     }
 }

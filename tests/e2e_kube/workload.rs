@@ -31,10 +31,15 @@ impl Workload {
     pub async fn new() -> Self {
         let workload = Self { _alone: WORKLOAD.lock().await };
         // With all objects: one by one, thousands of them take minutes.
-        workload.kubectl(&["delete", "crd", "multinicnodeconfigs.multinic.io", "--ignore-not-found", "--wait"]);
+        workload.kubectl(&[
+            "delete",
+            "crd",
+            "multinicnodeconfigs.multinic.io",
+            "--ignore-not-found",
+            "--wait",
+        ]);
         let crd = "charts/viola-test-api/crds/multinicnodeconfigs.yaml";
         workload.kubectl(&["apply", "--server-side", "-f", &repository(crd)]);
-        workload.kubectl(&["wait", "--for=condition=Established", "crd/multinicnodeconfigs.multinic.io"]);
         let deadline = Instant::now() + PATIENCE;
         while !workload.try_kubectl(&["get", "mnnc", "--all-namespaces"], "").status.success() {
             assert!(Instant::now() < deadline, "the CRD is not served");

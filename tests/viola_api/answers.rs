@@ -147,6 +147,38 @@ async fn one_bad_node_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_busy_for_a_moment_is_asked_again() {
+    let cluster = Cluster::start().await;
+    let server = Server::for_cluster(&cluster).await;
+    cluster.behave("a", Behaviour::RefuseAtFirst(429, 2));
+    cluster.behave("b", Behaviour::RefuseAtFirst(503, 3));
+    let (status, answer) = server.post("green", &json!([node("a"), node("b")])).await;
+    assert_eq!(status, 207, "{answer}");
+    assert_eq!(
+        (&answer["results"][0]["status"], &answer["results"][1]["status"]),
+        (&json!("applied"), &json!("failed"))
+    );
+    assert_eq!(cluster.patches(), 6, "three times each and no more");
+}
+
+#[tokio::test]
+async fn a_cluster_that_lets_nobody_in_is_not_asked_for_every_node() {
+    let cluster = Cluster::start().await;
+    let server = Server::for_cluster(&cluster).await;
+    let nodes: Value = (0..1_000).map(|n| node(&format!("node-{n}"))).collect();
+    cluster.behave_always(Some(Behaviour::Refuse(401, "Unauthorized".to_owned())));
+    assert_eq!(server.post("green", &nodes).await.0, 500);
+    assert!(cluster.patches() < 100, "{}", cluster.patches());
+    // A webhook refuses single nodes with a 403, and the others want to be applied.
+    cluster.behave_always(None);
+    for n in 0..100 {
+        cluster.behave(&format!("node-{n}"), Behaviour::Refuse(403, "denied by a webhook".to_owned()));
+    }
+    let (status, answer) = server.post("green", &nodes).await;
+    assert_eq!((status, &answer["applied"]), (207, &json!(900)));
+}
+
+#[tokio::test]
 async fn nothing_applied_is_a_failure_that_says_why() {
     let cluster = Cluster::start().await;
     let server = Server::for_cluster(&cluster).await;

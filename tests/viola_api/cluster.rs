@@ -20,6 +20,8 @@ pub enum Behaviour {
     Refuse(u16, String),
     /// A conflict with this manager, of this operation, unless forced.
     Conflict(String, String),
+    /// A Status of this code for so many times.
+    RefuseAtFirst(u16, usize),
     /// No answer.
     Hang,
 }
@@ -115,12 +117,24 @@ async fn patch(
     let found = {
         let mut inner = shared.lock().unwrap();
         inner.patches += 1;
+        let is_passing = match inner.behaviours.get_mut(&name) {
+            Some(Behaviour::RefuseAtFirst(_, times @ 1..)) => {
+                *times -= 1;
+                false
+            }
+            Some(Behaviour::RefuseAtFirst(..)) => true,
+            _ => false,
+        };
+        if is_passing {
+            inner.behaviours.remove(&name);
+        }
         inner.tokens.extend(headers.get("authorization").map(|value| value.to_str().unwrap().to_owned()));
         behaviour(&inner, &name)
     };
     match found {
         Some(Behaviour::Hang) => std::future::pending().await,
         Some(Behaviour::Refuse(code, message)) => return status(code, &message, json!({})),
+        Some(Behaviour::RefuseAtFirst(code, _)) => return status(code, "for a moment", json!({})),
         Some(Behaviour::Conflict(manager, _)) if !is_forced => {
             let cause = json!({"reason": "FieldManagerConflict", "field": ".spec.interfaces",
                 "message": format!("conflict with {manager:?} using multinic.io/v1alpha1")});

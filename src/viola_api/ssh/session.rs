@@ -194,3 +194,7 @@ fn keep(kept: &mut Vec<u8>, data: &[u8]) {
     let room = MAX_CAPTURE.saturating_sub(kept.len());
     kept.extend_from_slice(&data[..data.len().min(room)]);
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;
