@@ -146,3 +146,75 @@ async fn nodes_are_applied_by_kubectl_on_a_bastion() {
     assert_eq!((status, &answer["applied"]), (200, &json!(2_000)), "{}", answer["error"]);
     kubectl(&["delete", "namespace", "ssh-test", "--wait=false"]);
 }
+
+/// The program in the image's root file system, as the image starts it.
+struct InImage {
+    child: std::process::Child,
+    url: String,
+}
+
+impl InImage {
+    /// With the files of `target` put where the routing Secret is mounted.
+    fn start(root: &std::path::Path, mut target: Value) -> Self {
+        let mounted = root.join("etc/viola-router");
+        std::fs::create_dir_all(&mounted).unwrap();
+        let mount = |from: &str, name: &str| {
+            std::fs::copy(from, mounted.join(name)).unwrap();
+            std::os::unix::fs::chown(mounted.join(name), Some(65532), Some(65532)).unwrap();
+            format!("/etc/viola-router/{name}")
+        };
+        target["sshKeyPath"] = json!(mount(&env("SSH_TESTBED_KEY"), "id"));
+        let known_hosts = mount(&env("SSH_TESTBED_KNOWN_HOSTS"), "known_hosts");
+        target["sshOptions"] = json!([format!("UserKnownHostsFile={known_hosts}")]);
+        let routing = json!({"strict": true, "targets": [target]}).to_string();
+        std::fs::write(mounted.join("routing.yaml"), routing).unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = Command::new("chroot")
+            .args(["--userspec", "65532:65532"])
+            .arg(root)
+            .arg("/viola-test-api")
+            .env_clear()
+            .env("PATH", env("PATH"))
+            .env("LISTEN_ADDR", format!("127.0.0.1:{port}"))
+            .env("ROUTING_CONFIG", "/etc/viola-router/routing.yaml")
+            .spawn()
+            .unwrap();
+        Self { child, url: format!("http://127.0.0.1:{port}") }
+    }
+}
+
+impl Drop for InImage {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs sshd and the image's files, as root: SSH_TESTBED_IMAGE_ROOT=dist/rootfs make e2e-ssh"]
+async fn the_image_needs_no_ssh_of_its_own() {
+    let Ok(root) = std::env::var("SSH_TESTBED_IMAGE_ROOT") else {
+        return println!("left out: SSH_TESTBED_IMAGE_ROOT names no root file system");
+    };
+    // A stand-in: the real kubectl is tried by the other test.
+    let folder = tempfile::tempdir().unwrap();
+    let kubectl = folder.path().join("kubectl");
+    let script = "#!/bin/sh\ncat >\"$0.input\"\necho \"$@\" >\"$0.args\"\necho multinicnodeconfig.multinic.io/a created\n";
+    std::fs::write(&kubectl, script).unwrap();
+    let change = [("kubectlPath", json!(format!("sh {}", kubectl.display())))];
+    let server = InImage::start(std::path::Path::new(&root), target("plain", &change));
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while client.get(format!("{}/healthz", server.url)).send().await.is_err() {
+        assert!(std::time::Instant::now() < deadline, "it never answers");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let request = client.post(format!("{}{PATH}", server.url)).header("x-provider-id", "plain");
+    let answer = request.body(json!([node("a", 1450)]).to_string()).send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{}", answer.text().await.unwrap());
+    let read = |name: &str| std::fs::read_to_string(kubectl.with_extension(name)).unwrap();
+    assert_eq!(read("args").trim(), "apply -f -");
+    let list: Value = serde_json::from_str(&read("input")).unwrap();
+    assert_eq!(list["items"][0]["spec"], node("a", 1450));
+}

@@ -13,8 +13,8 @@ use super::ssh::{HostKeys, SshTarget};
 use crate::kube::node_config::MultiNicNodeConfig;
 
 /// Requests to one cluster at a time. Others wait, without their body in memory: a cluster that hangs holds up
-/// its own senders only, and many senders do not fill the memory.
-const TURNS: usize = 4;
+/// its own senders only, and many senders do not fill the memory (the largest request costs some 30 MB).
+const TURNS: usize = 2;
 
 /// Until when everything has to be done, and what that is called.
 #[derive(Clone, Copy, Debug)]
