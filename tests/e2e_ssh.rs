@@ -168,17 +168,14 @@ impl InImage {
         target["sshOptions"] = json!([format!("UserKnownHostsFile={known_hosts}")]);
         let routing = json!({"strict": true, "targets": [target]}).to_string();
         std::fs::write(mounted.join("routing.yaml"), routing).unwrap();
-        // Every container has it (OCI runtime specification, default devices); an empty root has not.
+        // Every container has these (OCI runtime specification, default devices); an empty root has not.
         std::fs::create_dir_all(root.join("dev")).unwrap();
-        let random = root.join("dev/urandom");
-        if !random.exists() {
-            let made = Command::new("mknod")
-                .args(["-m", "444"])
-                .arg(&random)
-                .args(["c", "1", "9"])
-                .status()
-                .unwrap();
-            assert!(made.success(), "mknod {}", random.display());
+        for (device, minor) in [("dev/random", "8"), ("dev/urandom", "9")] {
+            let device = root.join(device);
+            let mut mknod = Command::new("mknod");
+            let made =
+                device.exists() || mknod.arg(&device).args(["c", "1", minor]).status().unwrap().success();
+            assert!(made, "mknod {}", device.display());
         }
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new("chroot")

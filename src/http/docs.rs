@@ -1,9 +1,11 @@
 //! The document of an API and a page to read it with. Both come from the binary: nothing is loaded from another
 //! host, so that the page works where there is no internet.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -65,7 +67,12 @@ fn file(document: &Document, name: &str) -> Response {
                 (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(OWN_HOST_ONLY)),
                 (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
             ];
-            (headers, file.bytes.into_owned()).into_response()
+            // The large ones are a part of the binary: they are not copied for each reader.
+            let bytes = match file.bytes {
+                Cow::Borrowed(bytes) => Bytes::from_static(bytes),
+                Cow::Owned(bytes) => Bytes::from(bytes),
+            };
+            (headers, bytes).into_response()
         }
         Ok(None) => ApiError::not_found("no such path").into_response(),
         Err(error) => ApiError::internal(format!("the page cannot be made: {error}")).into_response(),

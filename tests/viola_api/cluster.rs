@@ -157,7 +157,10 @@ async fn patch(
         inner.forced.insert(name.clone());
     }
     inner.objects.insert(format!("{namespace}/{name}"), object.clone());
-    Json(object).into_response()
+    // What a newer agent may have written.
+    let mut answer = object;
+    answer["status"] = json!({"state": "Unheard-of"});
+    Json(answer).into_response()
 }
 
 async fn read(State(shared): State<Shared>, Path((namespace, name)): Path<(String, String)>) -> Response {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::api::{Api, Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
@@ -53,7 +54,10 @@ impl From<CallError> for ApplyError {
 /// When the API server cannot be reached or refuses, or another applier owns a field.
 pub async fn apply(client: Client, object: &MultiNicNodeConfig, limit: Duration) -> Result<(), ApplyError> {
     let name = object.name_any();
-    let api: Api<MultiNicNodeConfig> = Api::namespaced(client, &object.namespace().unwrap_or_default());
+    // The answer has the agent's status, which may have words that our types do not know: it is not read.
+    let resource = ApiResource::erase::<MultiNicNodeConfig>(&());
+    let namespace = object.namespace().unwrap_or_default();
+    let api: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &resource);
     let params = PatchParams::apply(FIELD_MANAGER);
     for _ in 0..ATTEMPTS {
         let applied = call(limit, api.patch(&name, &params, &Patch::Apply(object))).await;
