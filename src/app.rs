@@ -44,7 +44,7 @@ use supervisor::Supervisor;
 pub struct StartError(String);
 
 impl StartError {
-    fn new(problem: impl std::fmt::Display) -> Self {
+    pub(crate) fn new(problem: impl std::fmt::Display) -> Self {
         Self(problem.to_string())
     }
 }
@@ -297,7 +297,8 @@ async fn bind_optional(
     }
 }
 
-async fn bind(address: &ListenAddress, flag: &str) -> Result<TcpListener, StartError> {
+/// Binds an address; `flag` is what it was given by.
+pub(crate) async fn bind(address: &ListenAddress, flag: &str) -> Result<TcpListener, StartError> {
     let mut problem = None;
     for candidate in address.candidates() {
         match TcpListener::bind(&candidate).await {

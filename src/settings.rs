@@ -6,6 +6,7 @@
 mod arguments;
 mod reader;
 pub mod values;
+mod viola_api;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ use multinic_actors::viola::POST_DEADLINE;
 use crate::cli::{Cli, CliCommand, Flags};
 use crate::kube::validate::Defaults;
 pub use crate::telemetry::{LogFormat, LogSettings};
+use crate::viola_api::Settings as ViolaApiSettings;
 use reader::Reader;
 use values::ListenAddress;
 
@@ -117,10 +119,21 @@ pub enum Command {
     },
     /// Print what one round would send.
     Plan(Plan),
-    /// Print the CustomResourceDefinition.
-    Crd,
+    /// Stand in for Viola.
+    ViolaTestApi(Box<ViolaApiSettings>),
+    /// Print a CustomResourceDefinition.
+    Crd(CrdKind),
     /// Print completions.
     Completions(clap_complete::Shell),
+}
+
+/// Which CustomResourceDefinition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrdKind {
+    /// What the operator reads.
+    OpenstackConfig,
+    /// What the node agent reads.
+    MultiNicNodeConfig,
 }
 
 /// What to plan, and how to show it.
@@ -239,7 +252,14 @@ fn read_command(command: Option<CliCommand>, reader: &mut Reader<'_>) -> Command
                     .unwrap_or(Output::Table),
             })
         }
-        Some(CliCommand::Crd) => Command::Crd,
+        Some(CliCommand::Crd { kind }) => {
+            let kinds = [
+                ("openstackconfig", CrdKind::OpenstackConfig),
+                ("multinicnodeconfig", CrdKind::MultiNicNodeConfig),
+            ];
+            Command::Crd(reader.choice("crd", kind, &kinds).unwrap_or(CrdKind::OpenstackConfig))
+        }
+        Some(CliCommand::ViolaTestApi) => Command::ViolaTestApi(Box::new(viola_api::read(reader))),
         Some(CliCommand::Completions { shell }) => Command::Completions(shell),
     }
 }

@@ -10,6 +10,8 @@ mod off_runtime;
 mod reader;
 mod watch;
 
+pub(crate) use watch::Watch;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

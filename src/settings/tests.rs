@@ -320,7 +320,8 @@ fn settings_that_have_no_variable_are_read_from_flags() {
 #[test]
 fn commands_are_read_and_flags_may_stand_on_either_side() {
     assert_eq!(command(&["run"]), Command::Run);
-    assert_eq!(command(&["crd"]), Command::Crd);
+    assert_eq!(command(&["crd"]), Command::Crd(CrdKind::OpenstackConfig));
+    assert_eq!(command(&["crd", "MultiNicNodeConfig"]), Command::Crd(CrdKind::MultiNicNodeConfig));
     assert_eq!(command(&["demo"]), Command::Demo { duration: None });
     let duration = Some(Duration::from_secs(60));
     assert_eq!(command(&["demo", "--for", "1m"]), Command::Demo { duration });

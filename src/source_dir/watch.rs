@@ -19,7 +19,7 @@ const UNWATCHED_RESCAN: Duration = Duration::from_secs(5);
 const MAX_DEBOUNCES: u32 = 10;
 
 /// Notices of changes in one folder.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     /// Absolute.
     dir: PathBuf,
     watcher: Option<Arc<Mutex<RecommendedWatcher>>>,
@@ -32,14 +32,14 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) async fn start(dir: &Path) -> Self {
+    pub(crate) async fn start(dir: &Path) -> Self {
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
         // One notice says all there is to say.
         let (sender, changed) = mpsc::channel(1);
         let is_stale = Arc::new(AtomicBool::new(false));
         let watcher = new_watcher(&dir, sender.clone(), is_stale.clone());
         if let Err(error) = &watcher {
-            tracing::warn!(dir = %dir.display(), %error, "the config folder cannot be watched, it is looked at every 5s instead");
+            tracing::warn!(dir = %dir.display(), %error, "the folder cannot be watched, it is looked at every 5s instead");
         }
         let mut watch = Self {
             dir,
@@ -72,7 +72,7 @@ impl Watch {
     }
 
     /// Waits for a change and then for quiet, but never longer than `patience` for a change.
-    pub(super) async fn wait(&mut self, debounce: Duration, patience: Duration) {
+    pub(crate) async fn wait(&mut self, debounce: Duration, patience: Duration) {
         let patience = match self.is_watching {
             true => patience,
             false => patience.min(UNWATCHED_RESCAN),
@@ -92,7 +92,7 @@ impl Watch {
 
     /// Watches what stands at the path now, if that may be something else than before. What happens between
     /// this and the next look is an event again.
-    pub(super) async fn renew(&mut self) {
+    pub(crate) async fn renew(&mut self) {
         let was_stale = self.is_stale.swap(false, Ordering::Relaxed);
         if self.is_watching && !was_stale {
             return;
