@@ -3,6 +3,7 @@
 mod objects;
 mod readers;
 mod source;
+mod state;
 mod supervisor;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use multinic_actors::boundary::{Clock, StatusSink, Store, SystemClock};
+use multinic_actors::boundary::{Clock, StatusSink, SystemClock};
 use multinic_actors::claim_table::ClaimTable;
 use multinic_actors::config::Shared;
 use multinic_actors::domain::ids::ConfigName;
@@ -30,7 +31,7 @@ use crate::secrets::SecretSource;
 use crate::settings::Settings;
 use crate::settings::values::ListenAddress;
 use crate::source_dir::FolderOptions;
-use crate::store::{self, JsonFileStore, MemoryStore, MeteredStore};
+use crate::store;
 use crate::telemetry::{FanOut, MeteredDelivery, MetricsStatusSink};
 use crate::upstream::{CloudLimits, Upstream, UpstreamSettings};
 use crate::viola::{ViolaClient, ViolaSettings};
@@ -115,7 +116,7 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let metrics_listener = bind_optional(settings.metrics_address.as_ref(), "--metrics-bind-address").await?;
     let health_listener =
         bind_optional(settings.health_address.as_ref(), "--health-probe-bind-address").await?;
-    let Objects { source, events, secrets, statuses } = Objects::start(settings, &options).await?;
+    let Objects { source, events, secrets, statuses, states } = Objects::start(settings, &options).await?;
     let tree = Tree::new("root", "root");
     let inventory = InventoryHandle::default();
     let configs = Arc::new(ConfigBoard::default());
@@ -129,9 +130,11 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         settings.inventory.enabled,
         source.watch_health(),
     ));
+    let store = state::open_store(settings, states.as_ref());
+    let events = state::gated(events, states, &shared, &tree);
     let supervisor = Supervisor::start(supervisor::Parts {
         shared,
-        store: open_store(settings),
+        store,
         tree: tree.clone(),
         spread_first_polls: options.spread_first_polls,
         source,
@@ -265,13 +268,6 @@ pub fn read_ca_bundle(path: Option<&Path>) -> Result<Option<String>, StartError>
             .map_err(|error| StartError(format!("--ca-bundle {}: {error}", path.display())))
     };
     path.map(read).transpose()
-}
-
-fn open_store(settings: &Settings) -> Arc<dyn Store> {
-    match settings.inventory.enabled {
-        true => Arc::new(MeteredStore(JsonFileStore::new(&settings.inventory.db_path))),
-        false => Arc::new(MemoryStore),
-    }
 }
 
 /// When objects without a creation time were seen first. A file that cannot be read is reported by the

@@ -128,6 +128,9 @@ pub struct Flags {
     /// Budget for a request to Neutron: twice its target plus its headers, in bytes [default: 3800].
     #[arg(long, global = true, value_name = "BYTES")]
     pub neutron_request_bytes: Option<String>,
+    /// Keep what was delivered for each object in a ConfigMap beside it as well [default: false].
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub state_configmap: Option<String>,
     /// human or json [default: human on a terminal, else json].
     #[arg(long, global = true, value_name = "FORMAT")]
     pub log_format: Option<String>,
@@ -146,8 +149,6 @@ pub(crate) struct LaterFlags {
     pub(crate) leader_elect: Option<String>,
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) leader_election_id: Option<String>,
-    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub(crate) state_configmap: Option<String>,
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) manage_crds: Option<String>,
     #[arg(long, global = true, value_name = "NAMES")]

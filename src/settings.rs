@@ -54,6 +54,8 @@ pub struct KubeSettings {
     pub kubeconfig: Vec<PathBuf>,
     /// None: all.
     pub namespaces: BTreeSet<String>,
+    /// What is known of each object lies in a ConfigMap beside it, too.
+    pub state_configmap: bool,
 }
 
 /// The inventory file and its API.
@@ -277,7 +279,17 @@ fn read_kube(flags: &Flags, reader: &mut Reader<'_>) -> KubeSettings {
         namespaces: reader
             .value("--watch-namespaces", flags.watch_namespaces.clone(), values::namespaces)
             .unwrap_or_default(),
+        state_configmap: read_state_configmap(flags, reader),
     }
+}
+
+fn read_state_configmap(flags: &Flags, reader: &mut Reader<'_>) -> bool {
+    let is_on = reader.flag_is_on("--state-configmap", flags.state_configmap.clone());
+    if is_on && flags.config_dir.is_some() {
+        reader
+            .warn("--state-configmap has no effect with --config-dir: there is no object to keep it beside");
+    }
+    is_on && flags.config_dir.is_none()
 }
 
 fn read_inventory(flags: &Flags, reader: &mut Reader<'_>) -> InventorySettings {

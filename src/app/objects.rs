@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Options, StartError, first_seen};
+use super::{Options, StartError, first_seen, state};
 use crate::http::Check;
 use crate::kube::ObservedStatuses;
 use crate::kube::client::connect;
 use crate::kube::secrets::KubeSecrets;
+use crate::kube::state::StateMaps;
 use crate::kube::status::StatusWriter;
 use crate::kube::watch::{KubeSource, WatchHealth};
 use crate::secrets::SecretSource;
@@ -25,6 +26,8 @@ pub(super) struct Objects {
     pub(super) secrets: Arc<dyn SecretSource>,
     /// Writes into the objects' status, where objects have one.
     pub(super) statuses: Option<Arc<StatusWriter>>,
+    /// What is kept of the objects beside them, where that is wanted.
+    pub(super) states: Option<Arc<StateMaps>>,
 }
 
 /// What watches.
@@ -61,7 +64,7 @@ impl Objects {
         let started = FolderSource::start(folder, options.folder, defaults, first_seen, clock).await;
         let (source, events) = started.map_err(StartError::new)?;
         let secrets = Arc::new(source.secrets());
-        Ok(Self { source: Source::Folder(source), events, secrets, statuses: None })
+        Ok(Self { source: Source::Folder(source), events, secrets, statuses: None, states: None })
     }
 
     async fn from_kube(settings: &Settings) -> Result<Self, StartError> {
@@ -70,12 +73,14 @@ impl Objects {
         let (source, events) =
             KubeSource::start(&client, &settings.kube.namespaces, defaults, rand::random());
         let observed: Arc<ObservedStatuses> = source.observed();
+        let states = settings.kube.state_configmap.then(|| state::start(&client));
         let statuses = StatusWriter::start(client.clone(), observed, rand::random());
         Ok(Self {
             source: Source::Kube(source),
             events,
             secrets: Arc::new(KubeSecrets::new(client)),
             statuses: Some(Arc::new(statuses)),
+            states,
         })
     }
 }

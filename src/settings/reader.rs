@@ -24,7 +24,7 @@ impl<'a> Reader<'a> {
         self.problems.push(problem.into());
     }
 
-    fn warn(&mut self, warning: impl Into<String>) {
+    pub(super) fn warn(&mut self, warning: impl Into<String>) {
         self.warnings.push(Warning(warning.into()));
     }
 
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn flag_is_on(&mut self, name: &str, text: Option<String>) -> bool {
+    pub(super) fn flag_is_on(&mut self, name: &str, text: Option<String>) -> bool {
         self.value(name, text, values::boolean).unwrap_or(false)
     }
 
@@ -128,11 +128,7 @@ impl<'a> Reader<'a> {
 
     /// Warns of flags that are known and do nothing yet. One that is switched off is no surprise.
     pub(super) fn later(&mut self, later: LaterFlags) {
-        for (name, text) in [
-            ("--leader-elect", later.leader_elect),
-            ("--state-configmap", later.state_configmap),
-            ("--manage-crds", later.manage_crds),
-        ] {
+        for (name, text) in [("--leader-elect", later.leader_elect), ("--manage-crds", later.manage_crds)] {
             if self.flag_is_on(name, text) {
                 self.warn(format!("{name} is not supported yet by this version and is ignored"));
             }

@@ -203,7 +203,6 @@ fn what_is_not_there_yet_is_warned_of_by_name() {
     for flag in [
         "--leader-elect",
         "--leader-election-id=x",
-        "--state-configmap",
         "--manage-crds=true",
         "--cluster-namespaces=a",
         "--magnum-namespace=m",
@@ -220,7 +219,21 @@ fn what_is_not_there_yet_is_warned_of_by_name() {
         let name = flag.split('=').next().unwrap();
         assert!(error.contains(&format!("{name} is not supported yet")), "to ignore it would widen: {error}");
     }
-    assert_eq!(warnings(&["--state-configmap=false", "--manage-crds=0", "--policy-file="]), [""; 0]);
+    assert_eq!(warnings(&["--manage-crds=0", "--policy-file="]), [""; 0]);
+}
+
+#[test]
+fn states_are_kept_beside_objects_and_not_beside_files() {
+    let is_on = |args: &[&str]| {
+        let parsed = Settings::parse(args.iter().map(Into::into), |_| None);
+        parsed.unwrap().1.kube.state_configmap
+    };
+    assert!(is_on(&["--state-configmap"]) && !is_on(&[]) && !is_on(&["--state-configmap=false"]));
+    assert!(!is_on(&["--state-configmap", "--config-dir=/d"]));
+    assert_eq!(
+        warnings(&["--state-configmap", "--config-dir=/d"]),
+        ["--state-configmap has no effect with --config-dir: there is no object to keep it beside"]
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::ids::{ConfigName, NodeName, ProviderId, VmId};
-use super::inventory::{Owner, RecordKey, Snapshot};
+use super::inventory::{Owner, Record, RecordKey, Snapshot};
 
 /// Who owns which node.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +40,16 @@ impl Claims {
             Some((key.clone(), Claim { owner, vm: record.instance_id.clone(), is_posting: false }))
         });
         Self { nodes: owned.collect() }
+    }
+
+    /// The owner of these records turned out to be known: what nobody holds yet is theirs again.
+    pub fn restore<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) {
+        for record in records {
+            if let Some(owner) = record.owner.clone() {
+                let claim = Claim { owner, vm: record.instance_id.clone(), is_posting: false };
+                self.nodes.entry(record.key()).or_insert(claim);
+            }
+        }
     }
 
     /// Asks for a node.
