@@ -49,12 +49,52 @@ pub enum CliCommand {
         #[arg(short, long, value_name = "FORMAT")]
         output: Option<String>,
     },
+    /// Look after what is remembered of delivered nodes.
+    Inventory {
+        /// What to do with it.
+        #[command(subcommand)]
+        action: InventoryCommand,
+    },
     /// Print the CustomResourceDefinition.
     Crd,
     /// Print the completions of a shell: bash, elvish, fish, powershell or zsh.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
+    },
+}
+
+/// What to do with the inventory, as written.
+#[derive(Subcommand, Debug, Clone)]
+pub enum InventoryCommand {
+    /// Print what is remembered as JSON: the inventory file's, the ConfigMaps', or the newer of both.
+    Export {
+        /// `file`, `cluster` or `both` [default: file; with --state-configmap: both].
+        #[arg(long, value_name = "STORE")]
+        store: Option<String>,
+        /// Write it into this file instead.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Take in a JSON that was exported, or an inventory file of the previous operator. Stop the operator first.
+    Import {
+        /// The JSON; `-` is standard input.
+        file: PathBuf,
+        /// `file`, `cluster` or `both` [default: file; with --state-configmap: both].
+        #[arg(long, value_name = "STORE")]
+        store: Option<String>,
+        /// Replace what is newer or held by a release, too.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Show what is remembered of objects and VMs that are gone, and forget it with --yes.
+    Prune {
+        /// `file`, `cluster` or `both` [default: file; with --state-configmap: both].
+        #[arg(long, value_name = "STORE")]
+        store: Option<String>,
+        /// Really forget it. Stop the operator first.
+        #[arg(long)]
+        yes: bool,
     },
 }
 

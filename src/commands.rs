@@ -1,11 +1,14 @@
 //! What the binary can do, one command a file.
 
 mod demo;
+mod inventory;
+mod objects;
 mod plan;
 mod shutdown;
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap_complete::generate;
@@ -26,7 +29,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let is_quiet = matches!(command, Command::Demo { .. } | Command::Plan(_));
+    let is_quiet = matches!(command, Command::Demo { .. } | Command::Plan(_) | Command::Inventory { .. });
     if let Err(error) = init_logs(&settings, is_quiet) {
         eprintln!("{error}");
         return ExitCode::from(2);
@@ -38,6 +41,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Run => on_runtime(run(settings)),
         Command::Demo { duration } => on_runtime(demo::demo(settings, duration)),
         Command::Plan(plan) => on_runtime(plan::plan(settings, plan)),
+        Command::Inventory { stores, action } => on_runtime(inventory::inventory(settings, stores, action)),
         Command::Crd => print_crd(),
         Command::Completions(shell) => {
             let mut script = Vec::new();
@@ -71,6 +75,18 @@ fn print_out(text: &str) -> ExitCode {
         }
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// A file that is named on the command line; `-` is standard input.
+fn read(file: &Path) -> Result<String, String> {
+    let read = match file == Path::new("-") {
+        true => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        }
+        false => std::fs::read_to_string(file),
+    };
+    read.map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// A demo or a plan speaks for itself: only what is wrong is logged beside it.

@@ -16,7 +16,7 @@ use clap::Parser;
 use jiff::Timestamp;
 use multinic_actors::domain::config::{ChangePolicy, InterfaceOrder};
 
-use crate::cli::{Cli, CliCommand, Flags};
+use crate::cli::{Cli, CliCommand, Flags, InventoryCommand};
 use crate::kube::validate::Defaults;
 pub use crate::telemetry::{LogFormat, LogSettings};
 use reader::Reader;
@@ -118,6 +118,13 @@ pub enum Command {
     },
     /// Print what one round would send.
     Plan(Plan),
+    /// Look after the inventory.
+    Inventory {
+        /// Where it is kept.
+        stores: Stores,
+        /// What to do.
+        action: InventoryAction,
+    },
     /// Print the CustomResourceDefinition.
     Crd,
     /// Print completions.
@@ -135,6 +142,40 @@ pub struct Plan {
     pub inventory: Option<PathBuf>,
     /// How to print it.
     pub output: Output,
+}
+
+/// Where an inventory is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stores {
+    /// In the file.
+    pub file: bool,
+    /// In the objects' ConfigMaps.
+    pub cluster: bool,
+}
+
+impl Stores {
+    const FILE: Self = Self { file: true, cluster: false };
+    const CLUSTER: Self = Self { file: false, cluster: true };
+    const BOTH: Self = Self { file: true, cluster: true };
+}
+
+/// What to do with the inventory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InventoryAction {
+    /// Print it, or write it into this file.
+    Export(Option<PathBuf>),
+    /// Take in a JSON.
+    Import {
+        /// The JSON; `-` is standard input.
+        file: PathBuf,
+        /// Replace what is newer or held, too.
+        force: bool,
+    },
+    /// Forget what is gone.
+    Prune {
+        /// Show it only, otherwise.
+        yes: bool,
+    },
 }
 
 /// Which objects to plan for.
@@ -195,8 +236,8 @@ impl Settings {
         for problem in arguments.unknown {
             reader.problem(problem);
         }
-        let command = read_command(cli.command, &mut reader);
         let settings = read_settings(&cli.flags, &mut reader);
+        let command = read_command(cli.command, &settings, &mut reader);
         let settings = reader.former(cli.former, settings, &cli.flags);
         reader.later(cli.flags.later);
         let warnings = reader.finish()?;
@@ -210,7 +251,7 @@ fn first_paragraph(message: &str) -> String {
     lines.join(" ").trim_start_matches("error: ").to_owned()
 }
 
-fn read_command(command: Option<CliCommand>, reader: &mut Reader<'_>) -> Command {
+fn read_command(command: Option<CliCommand>, settings: &Settings, reader: &mut Reader<'_>) -> Command {
     match command {
         None | Some(CliCommand::Run) => Command::Run,
         Some(CliCommand::Demo { duration }) => {
@@ -240,9 +281,25 @@ fn read_command(command: Option<CliCommand>, reader: &mut Reader<'_>) -> Command
                     .unwrap_or(Output::Table),
             })
         }
+        Some(CliCommand::Inventory { action }) => read_inventory_command(action, settings, reader),
         Some(CliCommand::Crd) => Command::Crd,
         Some(CliCommand::Completions { shell }) => Command::Completions(shell),
     }
+}
+
+fn read_inventory_command(action: InventoryCommand, settings: &Settings, reader: &mut Reader<'_>) -> Command {
+    let (store, action) = match action {
+        InventoryCommand::Export { store, output } => (store, InventoryAction::Export(output)),
+        InventoryCommand::Import { file, store, force } => (store, InventoryAction::Import { file, force }),
+        InventoryCommand::Prune { store, yes } => (store, InventoryAction::Prune { yes }),
+    };
+    let choices = [("file", Stores::FILE), ("cluster", Stores::CLUSTER), ("both", Stores::BOTH)];
+    let usual = if settings.kube.state_configmap { Stores::BOTH } else { Stores::FILE };
+    let stores = reader.choice("--store", store, &choices).unwrap_or(usual);
+    if stores.cluster && settings.config_dir.is_some() {
+        reader.problem("--store: with --config-dir there are no ConfigMaps");
+    }
+    Command::Inventory { stores, action }
 }
 
 fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {

@@ -4,7 +4,7 @@
 //! `layout` knows how a state lies there (no IO), `api` reads and writes one, `write` decides what a conflict
 //! means, `maps` keeps the books and writes what has changed, `gate` holds an object back until its state is
 //! known, `release` lets go of one that another release takes over, `store` puts all behind
-//! [`Store`](multinic_actors::boundary::Store).
+//! [`Store`](multinic_actors::boundary::Store), `transfer` is for the commands of a person.
 
 mod api;
 #[cfg(test)]
@@ -19,6 +19,7 @@ mod store;
 #[cfg(test)]
 #[path = "state/state_tests.rs"]
 mod tests;
+mod transfer;
 mod write;
 
 pub use api::{StateApi, StateError, Stored};
@@ -26,3 +27,4 @@ pub use gate::{GateParts, gate};
 pub use layout::{Head, LABEL, LayoutError, head_name};
 pub use maps::StateMaps;
 pub use store::StoreWithStates;
+pub use transfer::Listed;

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use multinic_operator::kube::openstack_config::{OpenstackConfig, crd_yaml};
+use multinic_operator::kube::state::LABEL;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -32,6 +33,7 @@ impl Cluster {
             &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "test"}}).to_string(),
         );
         cluster.try_kubectl(&["-n", "test", "delete", "secret", "--all", "--wait"], "");
+        cluster.try_kubectl(&["-n", "test", "delete", "configmap", "-l", LABEL, "--wait"], "");
         cluster
     }
 
@@ -67,11 +69,12 @@ impl Cluster {
 
     /// An operator that works on this cluster, and its simulated surroundings.
     pub fn world(&self) -> World {
-        let operator = Operator::new()
-            .flag("--cloud-rate=1000")
-            .flag("--cloud-burst=1000")
-            .flag(&format!("--kubeconfig={}", kubeconfig()));
-        World::with_operator(operator)
+        World::with_operator(operator())
+    }
+
+    /// As the chart's default values start it: the folder of its inventory is lost with the pod.
+    pub fn world_of_the_chart(&self) -> World {
+        World::with_operator(operator().flag("--state-configmap"))
     }
 
     pub fn kubectl(&self, args: &[&str]) -> String {
@@ -187,6 +190,13 @@ impl Cluster {
         });
         (log.lines().count(), requests.collect())
     }
+}
+
+fn operator() -> Operator {
+    Operator::new()
+        .flag("--cloud-rate=1000")
+        .flag("--cloud-burst=1000")
+        .flag(&format!("--kubeconfig={}", kubeconfig()))
 }
 
 pub fn kubeconfig() -> String {

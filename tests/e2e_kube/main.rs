@@ -12,4 +12,6 @@ mod world;
 mod away;
 mod lifecycle;
 mod many;
+mod policy;
 mod schema;
+mod state;

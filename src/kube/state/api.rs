@@ -77,7 +77,7 @@ impl StateApi {
         Self { client }
     }
 
-    fn maps(&self, config: &ConfigName) -> Api<ConfigMap> {
+    pub(super) fn maps(&self, config: &ConfigName) -> Api<ConfigMap> {
         Api::namespaced(self.client.clone(), &config.namespace)
     }
 

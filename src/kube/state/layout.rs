@@ -30,7 +30,7 @@ const UNPACKED_MAX: u64 = 256 << 20;
 /// The layout that is written, and the newest that is read.
 const LAYOUT: &str = "1";
 
-const CONFIG: &str = "config";
+pub(super) const CONFIG: &str = "config";
 const DIGEST: &str = "digest";
 const FORMAT: &str = "format";
 const HOLDER: &str = "holder";
