@@ -190,6 +190,28 @@ impl Cluster {
         });
         (log.lines().count(), requests.collect())
     }
+
+    /// Requests of one user from line `from` of the audit log on, and how they were answered.
+    pub fn answered(&self, from: usize, user: &str) -> Vec<Answered> {
+        let Ok(dir) = std::env::var("KUBE_TESTBED_DIR") else { return Vec::new() };
+        let log = std::fs::read_to_string(Path::new(&dir).join("log/audit.log")).unwrap_or_default();
+        let of_user = |line: &str| {
+            let event: Value = serde_json::from_str(line).ok()?;
+            let is_right = event["user"]["username"] == user && event["stage"] == "ResponseComplete";
+            let code = event["responseStatus"]["code"].as_u64()?;
+            is_right.then(|| Answered { what: format!("{} {}", event["verb"], event["requestURI"]), code })
+        };
+        log.lines().skip(from).filter_map(of_user).collect()
+    }
+}
+
+/// A request in the audit log.
+#[derive(Debug)]
+pub struct Answered {
+    /// Verb and path.
+    pub what: String,
+    /// The HTTP status.
+    pub code: u64,
 }
 
 fn operator() -> Operator {

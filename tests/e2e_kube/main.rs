@@ -10,6 +10,7 @@ mod e2e_support;
 mod world;
 
 mod away;
+mod chart;
 mod lifecycle;
 mod many;
 mod policy;
