@@ -26,7 +26,7 @@ fn run(program: &Path, args: &[&str]) -> String {
 }
 
 /// A release of the chart; gone with this.
-struct Release<'a>(&'a Cluster);
+pub struct Release<'a>(&'a Cluster);
 
 impl<'a> Release<'a> {
     /// With the chart's default values. The CRD is there already, as the cluster's tests make it.
@@ -38,6 +38,19 @@ impl<'a> Release<'a> {
         Self(cluster)
     }
 
+    /// One of the previous chart, brought up to this one with the values that it had.
+    pub fn upgraded(cluster: &'a Cluster, values: &[&str]) -> Self {
+        let [before, after] = ["tests/charts/previous-chart", "charts/multinic-operator"].map(repository);
+        let (before, after) = (before.to_str().unwrap(), after.to_str().unwrap());
+        let mut install =
+            vec!["install", RELEASE, before, "-n", NAMESPACE, "--create-namespace", "--skip-crds"];
+        install.extend(values);
+        run(Path::new("helm"), &install);
+        let release = Self(cluster);
+        run(Path::new("helm"), &["upgrade", RELEASE, after, "-n", NAMESPACE, "--reuse-values"]);
+        release
+    }
+
     fn container(&self) -> Value {
         let json = self.0.kubectl(&["-n", NAMESPACE, "get", "deployment", ACCOUNT, "-o", "json"]);
         let deployment: Value = serde_json::from_str(&json).unwrap();
@@ -45,7 +58,7 @@ impl<'a> Release<'a> {
     }
 
     /// As its pod would run, but for addresses (loopback, any port) and the folder of the file.
-    fn operator(&self, folder: &Path) -> Operator {
+    pub fn operator(&self, folder: &Path) -> Operator {
         let token = run(&repository("tests/env/kube/sa-kubeconfig.sh"), &[NAMESPACE, ACCOUNT]);
         let file = folder.join("kubeconfig");
         std::fs::write(&file, token).unwrap();

@@ -16,3 +16,4 @@ mod many;
 mod policy;
 mod schema;
 mod state;
+mod upgrade;
