@@ -127,7 +127,8 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let health = Arc::new(Health::new(
         inventory.clone(),
         tree.clone(),
-        settings.inventory.enabled,
+        // Whether anything outlives the process.
+        settings.inventory.enabled || states.is_some(),
         source.watch_health(),
     ));
     let store = state::open_store(settings, states.as_ref());

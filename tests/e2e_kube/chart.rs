@@ -10,7 +10,6 @@ use crate::cluster::{Answered, Cluster, condition, in_cluster, kubeconfig};
 use crate::e2e_support::Operator;
 use crate::world::{BIZ, World};
 
-const NAMESPACE: &str = "charted";
 const RELEASE: &str = "nics";
 const ACCOUNT: &str = "nics-multinic-operator";
 
@@ -26,40 +25,46 @@ fn run(program: &Path, args: &[&str]) -> String {
 }
 
 /// A release of the chart; gone with this.
-pub struct Release<'a>(&'a Cluster);
+pub struct Release<'a> {
+    cluster: &'a Cluster,
+    /// Its own: one with a claim takes long to go.
+    namespace: String,
+}
 
 impl<'a> Release<'a> {
     /// With the chart's default values. The CRD is there already, as the cluster's tests make it.
     fn install(cluster: &'a Cluster) -> Self {
         let chart = repository("charts/multinic-operator");
         let chart = chart.to_str().unwrap();
-        let args = ["install", RELEASE, chart, "-n", NAMESPACE, "--create-namespace", "--skip-crds"];
+        Self::of(cluster, chart, &[])
+    }
+
+    fn of(cluster: &'a Cluster, chart: &str, values: &[&str]) -> Self {
+        let namespace = format!("charted-{:08x}", rand::random::<u32>());
+        let mut args = vec!["install", RELEASE, chart, "-n", &namespace, "--create-namespace", "--skip-crds"];
+        args.extend(values);
         run(Path::new("helm"), &args);
-        Self(cluster)
+        Self { cluster, namespace }
     }
 
     /// One of the previous chart, brought up to this one with the values that it had.
     pub fn upgraded(cluster: &'a Cluster, values: &[&str]) -> Self {
         let [before, after] = ["tests/charts/previous-chart", "charts/multinic-operator"].map(repository);
         let (before, after) = (before.to_str().unwrap(), after.to_str().unwrap());
-        let mut install =
-            vec!["install", RELEASE, before, "-n", NAMESPACE, "--create-namespace", "--skip-crds"];
-        install.extend(values);
-        run(Path::new("helm"), &install);
-        let release = Self(cluster);
-        run(Path::new("helm"), &["upgrade", RELEASE, after, "-n", NAMESPACE, "--reuse-values"]);
+        let release = Self::of(cluster, before, values);
+        run(Path::new("helm"), &["upgrade", RELEASE, after, "-n", &release.namespace, "--reuse-values"]);
         release
     }
 
     fn container(&self) -> Value {
-        let json = self.0.kubectl(&["-n", NAMESPACE, "get", "deployment", ACCOUNT, "-o", "json"]);
+        let json = self.cluster.kubectl(&["-n", &self.namespace, "get", "deployment", ACCOUNT, "-o", "json"]);
         let deployment: Value = serde_json::from_str(&json).unwrap();
         deployment["spec"]["template"]["spec"]["containers"][0].clone()
     }
 
     /// As its pod would run, but for addresses (loopback, any port) and the folder of the file.
     pub fn operator(&self, folder: &Path) -> Operator {
-        let token = run(&repository("tests/env/kube/sa-kubeconfig.sh"), &[NAMESPACE, ACCOUNT]);
+        let token = run(&repository("tests/env/kube/sa-kubeconfig.sh"), &[&self.namespace, ACCOUNT]);
         let file = folder.join("kubeconfig");
         std::fs::write(&file, token).unwrap();
         let mut operator = Operator::new().flag(&format!("--kubeconfig={}", file.display()));
@@ -81,10 +86,10 @@ impl<'a> Release<'a> {
 impl Drop for Release<'_> {
     fn drop(&mut self) {
         let _ = Command::new("helm")
-            .args(["uninstall", RELEASE, "-n", NAMESPACE])
+            .args(["uninstall", RELEASE, "-n", &self.namespace])
             .env("KUBECONFIG", kubeconfig())
             .output();
-        self.0.try_kubectl(&["delete", "namespace", NAMESPACE, "--wait"], "");
+        self.cluster.try_kubectl(&["delete", "namespace", &self.namespace, "--wait=false"], "");
     }
 }
 
@@ -117,7 +122,7 @@ async fn with_the_charts_own_rights_everything_works_and_nothing_is_refused() {
     assert_eq!(condition(&cluster.object("a"), "Ready")["status"], "True");
     world.operator.stop().await;
 
-    let account = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
+    let account = format!("system:serviceaccount:{}:{ACCOUNT}", release.namespace);
     let requests = cluster.answered(line, &account);
     assert!(requests.is_empty() == (line == 0), "no request of {account} in the audit log");
     let is_refused = |request: &&Answered| matches!(request.code, 401 | 403);
@@ -141,8 +146,9 @@ fn rights(cluster: &Cluster, account: &str) -> BTreeSet<String> {
 #[ignore = "needs a cluster: make e2e-kube"]
 async fn the_charts_account_may_do_what_it_does_and_no_more() {
     let cluster = Cluster::new().await;
-    let _release = Release::install(&cluster);
-    let of = |account: &str| rights(&cluster, &format!("system:serviceaccount:{NAMESPACE}:{account}"));
+    let release = Release::install(&cluster);
+    let of =
+        |account: &str| rights(&cluster, &format!("system:serviceaccount:{}:{account}", release.namespace));
     // Some things every account may do.
     let found: BTreeSet<String> = of(ACCOUNT).difference(&of("default")).cloned().collect();
     let expect = [

@@ -28,8 +28,7 @@ pub(super) async fn release(parts: GateParts, name: ConfigName) {
         tokio::time::sleep(GLANCE).await;
     }
     let mut backoff = Backoff::new(RETRY, seed_for(parts.seed, &format!("release {name}")), now());
-    loop {
-        let Some(version) = parts.maps.known(&name).and_then(|known| known.version) else { break };
+    while let Some(version) = parts.maps.known(&name).and_then(|known| known.version) {
         match parts.maps.api().hold(&name, "", &version).await {
             Ok(_) => {
                 tracing::info!("{name}: let go");
