@@ -86,7 +86,7 @@ pub struct ConfigState {
     /// Which life of it this was last written for.
     pub uid: Arc<str>,
     /// Counts the changes of this config and of its records: of two copies the one with more is the newer.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub revision: u64,
     /// When the object was first seen, where nothing else tells (configs from a folder).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,6 +100,11 @@ pub struct ConfigState {
     /// The DOWN-port retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_port_retry: Option<DownPortRetry>,
+}
+
+/// Of a file that was written before changes were counted.
+fn is_zero(revision: &u64) -> bool {
+    *revision == 0
 }
 
 /// The whole inventory at one moment. Cheap to clone: the records are shared.
