@@ -71,6 +71,12 @@ pub struct Flags {
     /// The namespaces whose objects count, separated by commas [default: all].
     #[arg(long, global = true, value_name = "NAMES")]
     pub watch_namespaces: Option<String>,
+    /// Work only while holding a Lease, so that of several replicas one works at a time [default: false].
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub leader_elect: Option<String>,
+    /// The name of that Lease, in the pod's namespace [default: 9a0428b3.example.com].
+    #[arg(long, global = true, value_name = "NAME")]
+    pub leader_election_id: Option<String>,
     /// Keep the inventory in a file and serve it [env: INVENTORY_ENABLED] [default: true].
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub inventory_enabled: Option<String>,
@@ -142,10 +148,6 @@ pub struct Flags {
 #[derive(Args, Debug, Default, Clone)]
 #[command(next_help_heading = "Not supported yet by this version")]
 pub(crate) struct LaterFlags {
-    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub(crate) leader_elect: Option<String>,
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) leader_election_id: Option<String>,
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) state_configmap: Option<String>,
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]

@@ -54,6 +54,21 @@ pub struct KubeSettings {
     pub kubeconfig: Vec<PathBuf>,
     /// None: all.
     pub namespaces: BTreeSet<String>,
+    /// Set: only the holder of a Lease works.
+    pub election: Option<ElectionSettings>,
+}
+
+/// How one of several replicas is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElectionSettings {
+    /// The name of the Lease.
+    pub id: String,
+    /// The namespace of the Lease and of the pod; `None`: that of the pod's account or of the kubeconfig.
+    pub namespace: Option<String>,
+    /// The name of the pod, if this is one that is to be labelled.
+    pub pod: Option<String>,
+    /// What the machine calls itself; in a pod that is the pod's name.
+    pub host: Option<String>,
 }
 
 /// The inventory file and its API.
@@ -277,7 +292,26 @@ fn read_kube(flags: &Flags, reader: &mut Reader<'_>) -> KubeSettings {
         namespaces: reader
             .value("--watch-namespaces", flags.watch_namespaces.clone(), values::namespaces)
             .unwrap_or_default(),
+        election: read_election(flags, reader),
     }
+}
+
+/// The previous operator's Lease: old and new never work at once.
+const LEASE: &str = "9a0428b3.example.com";
+
+fn read_election(flags: &Flags, reader: &mut Reader<'_>) -> Option<ElectionSettings> {
+    let is_on = reader.flag_is_on("--leader-elect", flags.leader_elect.clone());
+    let id = flags.leader_election_id.clone().filter(|id| !id.trim().is_empty());
+    let id = reader.value("--leader-election-id", id, values::object_name);
+    if is_on && flags.config_dir.is_some() {
+        reader.problem("--leader-elect needs a cluster and --config-dir has none: leave one of them out");
+    }
+    is_on.then(|| ElectionSettings {
+        id: id.unwrap_or_else(|| LEASE.to_owned()),
+        namespace: reader.variable("POD_NAMESPACE"),
+        pod: reader.variable("POD_NAME"),
+        host: reader.variable("HOSTNAME"),
+    })
 }
 
 fn read_inventory(flags: &Flags, reader: &mut Reader<'_>) -> InventorySettings {

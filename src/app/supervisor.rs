@@ -48,16 +48,19 @@ impl Supervisor {
         Self { task, stop, kill }
     }
 
-    pub(super) async fn stop(self) {
+    /// Ends in order; from the moment that `at_once` is cancelled, without.
+    pub(super) async fn stop(mut self, at_once: &CancellationToken) {
         self.stop.cancel();
-        if self.task.await.is_err() {
+        let ended = tokio::select! {
+            ended = &mut self.task => ended,
+            () = at_once.cancelled() => {
+                self.kill.cancel();
+                self.task.await
+            }
+        };
+        if ended.is_err() {
             tracing::error!("the supervisor failed while it stopped");
         }
-    }
-
-    pub(super) async fn kill(self) {
-        self.kill.cancel();
-        let _ = self.task.await;
     }
 }
 
@@ -75,7 +78,7 @@ async fn supervise(mut parts: Parts, stop: CancellationToken, kill: Cancellation
             Ok((root, ended)) => {
                 told.tell_again(&root);
                 match feed(&mut parts, &mut told, &root, ended, &stop, &kill).await {
-                    Ended::Stopped => return end(&parts, &root).await,
+                    Ended::Stopped => return end(&parts, &root, &kill).await,
                     Ended::Killed => return root.kill(),
                     Ended::Failed => tracing::error!("the root actor failed"),
                 }
@@ -147,11 +150,19 @@ fn take(parts: &Parts, told: &mut Told, root: &RootRef, event: SourceEvent) {
     }
 }
 
-async fn end(parts: &Parts, root: &RootRef) {
+async fn end(parts: &Parts, root: &RootRef, kill: &CancellationToken) {
     // The objects are not watched any more from here on.
     let _ = &parts.source;
-    if root.stop_and_wait(None, Some(STOP_TIMEOUT)).await.is_err() {
-        tracing::error!("the tree did not end within {STOP_TIMEOUT:?} and is killed");
-        root.kill();
+    tokio::select! {
+        ended = root.stop_and_wait(None, Some(STOP_TIMEOUT)) => {
+            if ended.is_err() {
+                tracing::error!("the tree did not end within {STOP_TIMEOUT:?} and is killed");
+                root.kill();
+            }
+        }
+        () = kill.cancelled() => {
+            tracing::error!("the tree did not end in time and is killed");
+            root.kill();
+        }
     }
 }

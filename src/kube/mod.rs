@@ -1,7 +1,9 @@
 //! The Kubernetes side: the `OpenstackConfig` types and how they become a validated config, the watch that
-//! brings them, the Secrets they name, and the status they get.
+//! brings them, the Secrets they name, and the status they get; and the Lease by which one replica leads.
 
 pub mod client;
+pub mod event;
+pub mod lease;
 mod observed;
 pub mod openstack_config;
 pub mod raw_object;

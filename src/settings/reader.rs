@@ -90,7 +90,12 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn flag_is_on(&mut self, name: &str, text: Option<String>) -> bool {
+    /// A variable that is set and not empty.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        (self.env)(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    pub(super) fn flag_is_on(&mut self, name: &str, text: Option<String>) -> bool {
         self.value(name, text, values::boolean).unwrap_or(false)
     }
 
@@ -129,7 +134,6 @@ impl<'a> Reader<'a> {
     /// Warns of flags that are known and do nothing yet. One that is switched off is no surprise.
     pub(super) fn later(&mut self, later: LaterFlags) {
         for (name, text) in [
-            ("--leader-elect", later.leader_elect),
             ("--state-configmap", later.state_configmap),
             ("--manage-crds", later.manage_crds),
         ] {
@@ -148,7 +152,6 @@ impl<'a> Reader<'a> {
             }
         }
         for (name, text) in [
-            ("--leader-election-id", later.leader_election_id),
             ("--cluster-namespaces", later.cluster_namespaces),
             ("--magnum-namespace", later.magnum_namespace),
             ("--audit-log", later.audit_log),

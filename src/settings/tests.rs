@@ -141,10 +141,26 @@ fn zero_switches_a_server_off() {
 
 #[test]
 fn the_arguments_of_the_previous_chart_start_without_an_error() {
-    assert_eq!(
-        warnings(&["--leader-elect", "--health-probe-bind-address=:8081"]),
-        ["--leader-elect is not supported yet by this version and is ignored"]
-    );
+    assert_eq!(warnings(&["--leader-elect", "--health-probe-bind-address=:8081"]), [""; 0]);
+    let election = settings(&["--leader-elect"], &[]).kube.election.unwrap();
+    assert_eq!(election.id, "9a0428b3.example.com");
+}
+
+#[test]
+fn an_election_knows_its_lease_and_its_pod() {
+    let env = [("POD_NAMESPACE", "ops"), ("POD_NAME", "operator-1"), ("HOSTNAME", "")];
+    let election = settings(&["--leader-elect=true", "--leader-election-id=shard-b"], &env).kube.election;
+    let expect = ElectionSettings {
+        id: "shard-b".to_owned(),
+        namespace: Some("ops".to_owned()),
+        pod: Some("operator-1".to_owned()),
+        host: None,
+    };
+    assert_eq!(election, Some(expect));
+    assert_eq!(settings(&["--leader-election-id=x"], &env).kube.election, None);
+    let found = problems(&["--leader-elect", "--leader-election-id=A b", "--config-dir=/c"], &[]);
+    assert!(found[0].starts_with("--leader-election-id: must be a name"), "{found:?}");
+    assert!(found[1].starts_with("--leader-elect needs a cluster"), "{found:?}");
 }
 
 #[test]
@@ -201,8 +217,6 @@ fn zaps_level_and_encoder_still_count_unless_ours_are_given() {
 #[test]
 fn what_is_not_there_yet_is_warned_of_by_name() {
     for flag in [
-        "--leader-elect",
-        "--leader-election-id=x",
         "--state-configmap",
         "--manage-crds=true",
         "--cluster-namespaces=a",

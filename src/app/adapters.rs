@@ -1,0 +1,96 @@
+//! The adapters of the outside world as the settings want them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use multinic_actors::boundary::Store;
+use multinic_actors::claim_table::ClaimTable;
+use multinic_actors::config::Shared;
+use multinic_actors::domain::restart::RestartPolicy;
+use multinic_actors::inventory::InventoryHandle;
+
+use super::reign::Plan;
+use super::StartError;
+use crate::http::TokenFile;
+use crate::openstack::{OpenstackCloud, OpenstackSettings};
+use crate::secrets::SecretSource;
+use crate::settings::Settings;
+use crate::store::{JsonFileStore, MemoryStore, MeteredStore};
+use crate::telemetry::{FanOut, MeteredDelivery};
+use crate::upstream::{CloudLimits, Upstream, UpstreamSettings};
+use crate::viola::{ViolaClient, ViolaSettings};
+
+/// What the configs of one reign share.
+pub(super) fn shared(
+    plan: &Plan,
+    secrets: Arc<dyn SecretSource>,
+    sinks: FanOut,
+    inventory: &InventoryHandle,
+) -> Result<Shared, StartError> {
+    let settings = &plan.settings;
+    let ca_bundle = read_ca_bundle(settings.ca_bundle.as_deref())?;
+    let cloud = cloud(settings, ca_bundle.clone(), Arc::clone(&secrets))?;
+    let upstream = UpstreamSettings { ca_bundle, ..UpstreamSettings::default() };
+    let viola = ViolaClient::new(
+        Arc::new(Upstream::new(&upstream).map_err(StartError::new)?),
+        secrets,
+        ViolaSettings {
+            timeout: settings.viola.timeout,
+            insecure_tls: settings.viola.insecure_tls,
+            token: settings.viola.token_file.as_ref().map(TokenFile::new),
+        },
+    );
+    Ok(Shared {
+        cloud: Arc::new(cloud),
+        delivery: Arc::new(MeteredDelivery(viola)),
+        status: Arc::new(sinks),
+        clock: Arc::clone(&plan.options.clock),
+        inventory: inventory.clone(),
+        claims: ClaimTable::default(),
+        restart: RestartPolicy::default(),
+        seed: rand::random(),
+    })
+}
+
+/// The OpenStack adapter as the settings want it.
+///
+/// # Errors
+/// When the CA bundle has no certificate.
+pub fn cloud(
+    settings: &Settings,
+    ca_bundle: Option<String>,
+    secrets: Arc<dyn SecretSource>,
+) -> Result<OpenstackCloud, StartError> {
+    let limits = CloudLimits {
+        max_in_flight: settings.cloud.max_in_flight as usize,
+        rate: settings.cloud.rate,
+        burst: settings.cloud.burst,
+    };
+    let openstack = OpenstackSettings {
+        limits,
+        neutron_request_bytes: settings.cloud.neutron_request_bytes,
+        ca_bundle,
+        ..OpenstackSettings::default()
+    };
+    OpenstackCloud::new(openstack, secrets).map_err(StartError::new)
+}
+
+/// Reads the operator-wide CA bundle, if there is one.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn read_ca_bundle(path: Option<&Path>) -> Result<Option<String>, StartError> {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path)
+            .map_err(|error| StartError(format!("--ca-bundle {}: {error}", path.display())))
+    };
+    path.map(read).transpose()
+}
+
+/// The inventory's store, not opened yet.
+pub(super) fn open_store(settings: &Settings) -> Arc<dyn Store> {
+    match settings.inventory.enabled {
+        true => Arc::new(MeteredStore(JsonFileStore::new(&settings.inventory.db_path))),
+        false => Arc::new(MemoryStore),
+    }
+}
