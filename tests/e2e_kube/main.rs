@@ -3,13 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod cluster;
+mod proxy;
 #[path = "../e2e_support/mod.rs"]
 mod e2e_support;
 #[allow(dead_code)]
 #[path = "../e2e_sim/world.rs"]
 mod world;
+#[allow(dead_code)]
+#[path = "../e2e_sim/process.rs"]
+mod process;
 
 mod away;
 mod lifecycle;
 mod many;
+mod replicas;
 mod schema;

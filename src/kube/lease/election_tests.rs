@@ -196,6 +196,8 @@ struct Replica {
     due: Option<u32>,
     sleeps_until: u32,
     reign: Reign,
+    /// When the watchdog ends the process.
+    over_by: Option<Instant>,
     fates: Vec<Fate>,
     next: usize,
 }
@@ -256,6 +258,7 @@ struct Model {
     wire: Vec<OnTheWire>,
     replicas: Vec<Replica>,
     reigns: u32,
+    lives: u32,
 }
 
 impl Model {
@@ -266,11 +269,12 @@ impl Model {
             due: Some(n as u32),
             sleeps_until: 0,
             reign: Reign::None,
+            over_by: None,
             fates,
             next: 0,
         };
         let replicas = fates.into_iter().enumerate().map(replica).collect();
-        Self { start: Instant::now(), step: 0, server: Server::default(), wire: Vec::new(), replicas, reigns: 0 }
+        Self { start: Instant::now(), step: 0, server: Server::default(), wire: Vec::new(), replicas, reigns: 0, lives: 0 }
     }
 
     fn now(&self) -> Instant {
@@ -305,6 +309,9 @@ impl Model {
         if self.replicas[n].sleeps_until > self.step {
             return;
         }
+        if self.replicas[n].over_by.is_some_and(|over_by| over_by <= self.now()) {
+            self.start_anew(n);
+        }
         if let Reign::Stopping { over } = self.replicas[n].reign
             && over <= self.step
         {
@@ -330,10 +337,23 @@ impl Model {
         }
     }
 
+    /// The process has ended, and there is another one with another name.
+    fn start_anew(&mut self, n: usize) {
+        self.lives += 1;
+        let name = format!("r{n}-{}", self.lives);
+        let replica = &mut self.replicas[n];
+        replica.elector = Elector::new(name, TIMING);
+        (replica.asking, replica.due, replica.over_by) = (None, Some(self.step), None);
+        replica.reign = Reign::None;
+    }
+
     fn tell(&mut self, n: usize, input: Input) {
         let (now, step) = (self.now(), self.step);
-        let effects = self.replicas[n].elector.step(input, now);
+        let is_over = input == Input::ReignOver;
         let replica = &mut self.replicas[n];
+        let effects = replica.elector.step(input, now);
+        let last_moment = replica.elector.safe_until().map(|until| until - seconds(0.5));
+        replica.over_by = if is_over { None } else { last_moment.or(replica.over_by) };
         for effect in effects {
             let fate = replica.fates[replica.next % replica.fates.len()];
             match effect {
@@ -384,7 +404,7 @@ proptest! {
 fn with_lost_answers_one_reigns_again_and_again() {
     let well = Fate { arrives: Some(1), answered: Some(1), sleeps: 0, stops: 1.0 };
     let lost = Fate { answered: None, ..well };
-    let fates = [vec![well], vec![lost; 8]].concat();
+    let fates = [vec![well; 6], vec![lost; 8]].concat();
     let mut model = Model::new(vec![fates.clone(), fates]);
     model.run(6000);
     assert!(model.reigns >= 3, "{} reigns", model.reigns);
