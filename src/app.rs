@@ -24,6 +24,7 @@ use multinic_actors::boundary::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
 
 use crate::http::{self, ApiParts, ConfigBoard, TokenFile};
+use crate::kube::crd::bring_up_to_date;
 use crate::settings::Settings;
 use crate::source_dir::FolderOptions;
 use crate::telemetry::MetricsStatusSink;
@@ -116,6 +117,14 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         statuses: Arc::new(MetricsStatusSink::new(metrics.clone())),
         current: Arc::clone(&current),
     };
+    if let Some(client) = plan.client.as_ref().filter(|_| settings.kube.manages_crds) {
+        // Before anything is written: an older definition would cut the status.
+        let client = client.clone();
+        let work = tokio::spawn(async move { bring_up_to_date(&client, rand::random()).await });
+        if tokio::time::timeout(CRD_TIMEOUT, work).await.is_err() {
+            tracing::warn!("the CustomResourceDefinition is not up to date yet; going on meanwhile");
+        }
+    }
     let leadership = Leadership::start(plan, Arc::clone(&standing)).await?;
     let standby = Arc::clone(&standing);
     let health = Arc::new(Readiness::new(Arc::clone(&current), standing));
@@ -153,6 +162,9 @@ impl Running {
         self.servers.stop().await;
     }
 }
+
+/// How long a start waits for the CustomResourceDefinition: no probe is answered before.
+const CRD_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How long the tree may take to end: within Kubernetes' usual 30 s, of which the servers need some too.
 const STOP_TIMEOUT: Duration = Duration::from_secs(25);

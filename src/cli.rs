@@ -71,6 +71,12 @@ pub struct Flags {
     /// The namespaces whose objects count, separated by commas [default: all].
     #[arg(long, global = true, value_name = "NAMES")]
     pub watch_namespaces: Option<String>,
+    /// The OpenstackConfig objects that count, by a label selector; the others are left to other releases.
+    #[arg(long, global = true, value_name = "SELECTOR")]
+    pub config_selector: Option<String>,
+    /// Bring the CustomResourceDefinition in the cluster up to date at the start [default: false].
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub manage_crds: Option<String>,
     /// Work only while holding a Lease, so that of several replicas one works at a time [default: false].
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub leader_elect: Option<String>,
@@ -150,14 +156,10 @@ pub struct Flags {
 pub(crate) struct LaterFlags {
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) state_configmap: Option<String>,
-    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub(crate) manage_crds: Option<String>,
     #[arg(long, global = true, value_name = "NAMES")]
     pub(crate) cluster_namespaces: Option<String>,
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) magnum_namespace: Option<String>,
-    #[arg(long, global = true, value_name = "SELECTOR")]
-    pub(crate) config_selector: Option<String>,
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) policy_file: Option<String>,
     #[arg(long, global = true, value_name = "FILE")]

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use multinic_actors::domain::config::{ChangePolicy, InterfaceOrder};
 
 use crate::cli::{Cli, CliCommand, Flags};
+use crate::kube::label_selector::LabelSelector;
 use crate::kube::validate::Defaults;
 pub use crate::telemetry::{LogFormat, LogSettings};
 use reader::Reader;
@@ -54,6 +55,10 @@ pub struct KubeSettings {
     pub kubeconfig: Vec<PathBuf>,
     /// None: all.
     pub namespaces: BTreeSet<String>,
+    /// Which objects count, by their labels; the others are somebody else's.
+    pub selector: Option<LabelSelector>,
+    /// Bring the CustomResourceDefinition up to date at the start.
+    pub manages_crds: bool,
     /// Set: only the holder of a Lease works.
     pub election: Option<ElectionSettings>,
 }
@@ -292,8 +297,19 @@ fn read_kube(flags: &Flags, reader: &mut Reader<'_>) -> KubeSettings {
         namespaces: reader
             .value("--watch-namespaces", flags.watch_namespaces.clone(), values::namespaces)
             .unwrap_or_default(),
+        selector: read_selector(flags, reader),
+        manages_crds: reader.flag_is_on("--manage-crds", flags.manage_crds.clone()),
         election: read_election(flags, reader),
     }
+}
+
+fn read_selector(flags: &Flags, reader: &mut Reader<'_>) -> Option<LabelSelector> {
+    let given = flags.config_selector.clone().filter(|text| !text.trim().is_empty());
+    if given.is_some() && flags.config_dir.is_some() {
+        // To ignore it would widen what the operator does.
+        reader.problem("--config-selector needs a cluster and --config-dir has none: leave one of them out");
+    }
+    reader.value("--config-selector", given, LabelSelector::parse)
 }
 
 /// The previous operator's Lease: old and new never work at once.

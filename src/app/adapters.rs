@@ -9,8 +9,8 @@ use multinic_actors::config::Shared;
 use multinic_actors::domain::restart::RestartPolicy;
 use multinic_actors::inventory::InventoryHandle;
 
-use super::reign::Plan;
 use super::StartError;
+use super::reign::Plan;
 use crate::http::TokenFile;
 use crate::openstack::{OpenstackCloud, OpenstackSettings};
 use crate::secrets::SecretSource;

@@ -82,7 +82,9 @@ impl Candidate {
         let name = pod.as_deref().or(election.host.as_deref()).unwrap_or("multinic-operator");
         let me = format!("{name}_{:032x}", rand::random::<u128>());
         let watchdog = Watchdog::start(|| {
-            tracing::error!("the reign did not end before the lease can be another's: the process ends itself");
+            tracing::error!(
+                "the reign did not end before the lease can be another's: the process ends itself"
+            );
             std::process::exit(1);
         });
         tracing::info!("standing for election by the Lease {namespace}/{} as {me}", election.id);

@@ -28,7 +28,8 @@ pub(super) enum Leadership {
 
 impl Leadership {
     pub(super) async fn start(plan: Plan, standing: Arc<Standing>) -> Result<Self, StartError> {
-        let (Some(election), Some(client)) = (plan.settings.kube.election.clone(), plan.client.clone()) else {
+        let (Some(election), Some(client)) = (plan.settings.kube.election.clone(), plan.client.clone())
+        else {
             let reign = Reign::start(&plan).await?;
             standing.set_leading(true);
             return Ok(Self::Alone(Box::new(reign)));

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use kube::Client;
 use multinic_actors::domain::ids::ConfigName;
 
-use super::reign::Plan;
 use super::StartError;
+use super::reign::Plan;
 use crate::http::Check;
 use crate::kube::ObservedStatuses;
 use crate::kube::client::connect;
@@ -83,8 +83,7 @@ impl Objects {
 
     fn from_kube(settings: &Settings, client: Client) -> Self {
         let defaults = settings.defaults.clone();
-        let (source, events) =
-            KubeSource::start(&client, &settings.kube.namespaces, defaults, rand::random());
+        let (source, events) = KubeSource::start(&client, &settings.kube, defaults, rand::random());
         let observed: Arc<ObservedStatuses> = source.observed();
         let statuses = StatusWriter::start(client.clone(), observed, rand::random());
         Self {

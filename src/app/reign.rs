@@ -61,17 +61,13 @@ impl Reign {
         let is_enabled = plan.settings.inventory.enabled;
         let health =
             Arc::new(Health::new(inventory.clone(), tree.clone(), is_enabled, source.watch_health()));
-        plan.current.set(Some(Views::new(
-            inventory,
-            is_enabled,
-            tree.clone(),
-            Arc::clone(&health),
-        )));
+        plan.current.set(Some(Views::new(inventory, is_enabled, tree.clone(), Arc::clone(&health))));
         let supervisor = Supervisor::start(supervisor::Parts {
             shared,
             store: open_store(&plan.settings),
             tree,
             spread_first_polls: plan.options.spread_first_polls,
+            knows_all: plan.settings.kube.selector.is_none(),
             source,
             events,
             health,

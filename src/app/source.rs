@@ -24,6 +24,11 @@ impl Told {
         tell(root, RootMsg::Remove(id));
     }
 
+    pub(super) fn let_go(&mut self, id: ConfigId, root: &RootRef) {
+        self.objects.remove(&id);
+        tell(root, RootMsg::LetGo(id));
+    }
+
     pub(super) fn synced(&mut self, root: &RootRef) {
         self.is_synced = true;
         tell(root, RootMsg::SourceSynced);

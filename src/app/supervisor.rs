@@ -29,6 +29,7 @@ pub(super) struct Parts {
     pub(super) store: Arc<dyn Store>,
     pub(super) tree: Tree,
     pub(super) spread_first_polls: bool,
+    pub(super) knows_all: bool,
     pub(super) source: Source,
     pub(super) events: SourceEvents,
     pub(super) health: Arc<Health>,
@@ -73,6 +74,7 @@ async fn supervise(mut parts: Parts, stop: CancellationToken, kill: Cancellation
             store: Arc::clone(&parts.store),
             node: parts.tree.root(),
             spread_first_polls: parts.spread_first_polls,
+            knows_all: parts.knows_all,
         };
         match Actor::spawn(None, Root, args).await {
             Ok((root, ended)) => {
@@ -133,6 +135,7 @@ fn take(parts: &Parts, told: &mut Told, root: &RootRef, event: SourceEvent) {
     match event {
         SourceEvent::Apply(declared) => told.declare(declared, root),
         SourceEvent::Delete(id) => told.remove(id, root),
+        SourceEvent::LetGo(id) => told.let_go(id, root),
         SourceEvent::Synced => told.synced(root),
         SourceEvent::FirstSeen { name, at } => {
             // Also for an object that is not valid yet: its creation must not move with its repair.

@@ -2,7 +2,9 @@
 //! brings them, the Secrets they name, and the status they get; and the Lease by which one replica leads.
 
 pub mod client;
+pub mod crd;
 pub mod event;
+pub mod label_selector;
 pub mod lease;
 mod observed;
 pub mod openstack_config;

@@ -133,18 +133,13 @@ impl<'a> Reader<'a> {
 
     /// Warns of flags that are known and do nothing yet. One that is switched off is no surprise.
     pub(super) fn later(&mut self, later: LaterFlags) {
-        for (name, text) in [
-            ("--state-configmap", later.state_configmap),
-            ("--manage-crds", later.manage_crds),
-        ] {
+        for (name, text) in [("--state-configmap", later.state_configmap)] {
             if self.flag_is_on(name, text) {
                 self.warn(format!("{name} is not supported yet by this version and is ignored"));
             }
         }
-        // Both narrow what the operator may do: to ignore them would widen it.
-        for (name, text) in
-            [("--config-selector", later.config_selector), ("--policy-file", later.policy_file)]
-        {
+        // It narrows what the operator may do: to ignore it would widen it.
+        for (name, text) in [("--policy-file", later.policy_file)] {
             if text.is_some_and(|text| !text.trim().is_empty()) {
                 self.problem(format!(
                     "{name} is not supported yet by this version; without it nothing is narrowed"

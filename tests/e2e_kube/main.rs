@@ -3,18 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod cluster;
-mod proxy;
 #[path = "../e2e_support/mod.rs"]
 mod e2e_support;
 #[allow(dead_code)]
-#[path = "../e2e_sim/world.rs"]
-mod world;
-#[allow(dead_code)]
 #[path = "../e2e_sim/process.rs"]
 mod process;
+mod proxy;
+#[allow(dead_code)]
+#[path = "../e2e_sim/world.rs"]
+mod world;
 
 mod away;
 mod lifecycle;
 mod many;
 mod replicas;
 mod schema;
+mod shards;

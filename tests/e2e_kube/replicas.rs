@@ -120,7 +120,8 @@ async fn a_leader_that_is_killed_is_followed_and_one_that_ends_hands_over() {
     assert!(waited.unsigned_abs() < LASTS, "it was not waited for the lease to run out");
     let events = cluster.kubectl(&["-n", "test", "get", "events.events.k8s.io", "-o", "json"]);
     let events: Value = serde_json::from_str(&events).unwrap();
-    let is_elected = |event: &&Value| event["reason"] == "LeaderElected" && event["regarding"]["kind"] == "Lease";
+    let is_elected =
+        |event: &&Value| event["reason"] == "LeaderElected" && event["regarding"]["kind"] == "Lease";
     assert!(events["items"].as_array().unwrap().iter().filter(is_elected).count() >= 3, "{events:#}");
 }
 

@@ -90,8 +90,7 @@ impl LeaseApi {
             "metadata": {"resourceVersion": version},
             "spec": spec(claim, self.timing.lease),
         });
-        let params =
-            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         call(TIMEOUT, self.api.patch(&self.name, &params, &Patch::Merge(patch))).await
     }
 }

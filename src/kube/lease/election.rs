@@ -157,7 +157,15 @@ enum Phase {
 impl Elector {
     /// One that has seen nothing. `me` must be unique among all that ever ask for this lease.
     pub fn new(me: String, timing: Timing) -> Self {
-        Self { me, timing, seen: None, must_read: true, is_asking: false, phase: Phase::Following, is_ending: false }
+        Self {
+            me,
+            timing,
+            seen: None,
+            must_read: true,
+            is_asking: false,
+            phase: Phase::Following,
+            is_ending: false,
+        }
     }
 
     /// As whom it stands for election.

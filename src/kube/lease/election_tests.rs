@@ -274,7 +274,15 @@ impl Model {
             next: 0,
         };
         let replicas = fates.into_iter().enumerate().map(replica).collect();
-        Self { start: Instant::now(), step: 0, server: Server::default(), wire: Vec::new(), replicas, reigns: 0, lives: 0 }
+        Self {
+            start: Instant::now(),
+            step: 0,
+            server: Server::default(),
+            wire: Vec::new(),
+            replicas,
+            reigns: 0,
+            lives: 0,
+        }
     }
 
     fn now(&self) -> Instant {
@@ -387,10 +395,15 @@ impl Model {
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
-    let delay = || prop_oneof![6 => (0_u32..3).prop_map(Some), 2 => (3_u32..60).prop_map(Some), 1 => Just(None)];
+    let delay =
+        || prop_oneof![6 => (0_u32..3).prop_map(Some), 2 => (3_u32..60).prop_map(Some), 1 => Just(None)];
     let sleeps = prop_oneof![12 => Just(0_u32), 1 => 1_u32..30, 1 => 30_u32..300];
-    (delay(), delay(), sleeps, 0.0..=1.0_f64)
-        .prop_map(|(arrives, answered, sleeps, stops)| Fate { arrives, answered, sleeps, stops })
+    (delay(), delay(), sleeps, 0.0..=1.0_f64).prop_map(|(arrives, answered, sleeps, stops)| Fate {
+        arrives,
+        answered,
+        sleeps,
+        stops,
+    })
 }
 
 proptest! {

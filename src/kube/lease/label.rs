@@ -97,7 +97,9 @@ struct Pods {
 
 impl Pods {
     async fn bring_in_line(&self, wanted: &Wanted) -> Result<(), CallError> {
-        if let Some(former) = wanted.former.as_deref().filter(|former| wanted.is_leader && *former != self.own) {
+        if let Some(former) =
+            wanted.former.as_deref().filter(|former| wanted.is_leader && *former != self.own)
+        {
             self.take_off(former).await?;
         }
         match wanted.is_leader {
@@ -120,8 +122,7 @@ impl Pods {
 
     async fn patch(&self, pod: &str, value: serde_json::Value) -> Result<(), CallError> {
         let patch = json!({"metadata": {"labels": {LEADER_LABEL: value}}});
-        let params =
-            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         match call(TIMEOUT, self.api.patch(pod, &params, &Patch::Merge(patch))).await {
             Err(error) if error.code() == Some(404) && value.is_null() => Ok(()),
             patched => patched.map(drop),
