@@ -25,10 +25,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::{self, ApiParts, ConfigBoard, TokenFile};
 use crate::kube::crd::bring_up_to_date;
+use crate::policy::PolicyFile;
 use crate::settings::Settings;
 use crate::source_dir::FolderOptions;
 use crate::telemetry::MetricsStatusSink;
-pub use adapters::{cloud, read_ca_bundle};
+pub use adapters::{cloud, open_policy, read_ca_bundle};
 use leadership::Leadership;
 use listeners::{Listeners, Servers};
 use readers::{Current, Readiness, Standing};
@@ -74,6 +75,8 @@ pub struct Running {
     pub configs: Arc<ConfigBoard>,
     leadership: Leadership,
     servers: Servers,
+    /// Followed until it is dropped.
+    _policy: Option<Arc<PolicyFile>>,
 }
 
 /// Runs until `shutdown`, then ends in order.
@@ -109,7 +112,9 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let configs = Arc::new(ConfigBoard::default());
     let current = Arc::new(Current::default());
     let standing = Arc::new(Standing::new(metrics.clone()));
+    let policy = open_policy(settings).await?.map(Arc::new);
     let plan = Plan {
+        policy: policy.as_ref().map(|policy| policy.handle()).unwrap_or_default(),
         client: objects::connect_if_needed(settings).await?,
         settings: settings.clone(),
         options,
@@ -127,7 +132,7 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     }
     let leadership = Leadership::start(plan, Arc::clone(&standing)).await?;
     let standby = Arc::clone(&standing);
-    let health = Arc::new(Readiness::new(Arc::clone(&current), standing));
+    let health = Arc::new(Readiness::new(Arc::clone(&current), standing, policy.clone()));
     let parts = ApiParts {
         inventory: Arc::clone(&current) as _,
         configs: Arc::clone(&configs) as _,
@@ -145,6 +150,7 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         configs,
         leadership,
         servers,
+        _policy: policy,
     })
 }
 

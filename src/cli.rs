@@ -122,6 +122,9 @@ pub struct Flags {
     /// PEM certificates to trust beside the system's.
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_bundle: Option<PathBuf>,
+    /// Which namespaces may use which providers, projects and hosts: a YAML file [default: no limits].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub policy_file: Option<PathBuf>,
     /// Sticky, MAC or Subnet, for objects that do not say [default: Sticky].
     #[arg(long, global = true, value_name = "ORDER")]
     pub interface_order: Option<String>,
@@ -160,8 +163,6 @@ pub(crate) struct LaterFlags {
     pub(crate) cluster_namespaces: Option<String>,
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) magnum_namespace: Option<String>,
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) policy_file: Option<String>,
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) audit_log: Option<String>,
 }

@@ -40,6 +40,8 @@ pub struct Settings {
     pub health_address: Option<ListenAddress>,
     /// PEM certificates to trust beside the system's.
     pub ca_bundle: Option<PathBuf>,
+    /// Which namespace may use what; none: everything.
+    pub policy_file: Option<PathBuf>,
     /// For objects that do not say it themselves.
     pub defaults: Defaults,
     /// What one cloud may be asked.
@@ -276,6 +278,7 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
             .value("--health-probe-bind-address", flags.health_probe_bind_address.clone(), optional_address)
             .unwrap_or(Some(ListenAddress::any(8081))),
         ca_bundle: flags.ca_bundle.clone(),
+        policy_file: flags.policy_file.clone().filter(|path| !path.as_os_str().is_empty()),
         defaults: read_defaults(flags, reader),
         cloud: read_cloud_limits(flags, reader),
         log: read_log(flags, reader),

@@ -13,6 +13,7 @@ use super::StartError;
 use super::reign::Plan;
 use crate::http::TokenFile;
 use crate::openstack::{OpenstackCloud, OpenstackSettings};
+use crate::policy::{PolicyFile, PolicyHandle};
 use crate::secrets::SecretSource;
 use crate::settings::Settings;
 use crate::store::{JsonFileStore, MemoryStore, MeteredStore};
@@ -29,8 +30,9 @@ pub(super) fn shared(
 ) -> Result<Shared, StartError> {
     let settings = &plan.settings;
     let ca_bundle = read_ca_bundle(settings.ca_bundle.as_deref())?;
-    let cloud = cloud(settings, ca_bundle.clone(), Arc::clone(&secrets))?;
-    let upstream = UpstreamSettings { ca_bundle, ..UpstreamSettings::default() };
+    let policy = &plan.policy;
+    let cloud = cloud(settings, ca_bundle.clone(), policy, Arc::clone(&secrets))?;
+    let upstream = UpstreamSettings { ca_bundle, policy: policy.clone(), ..UpstreamSettings::default() };
     let viola = ViolaClient::new(
         Arc::new(Upstream::new(&upstream).map_err(StartError::new)?),
         secrets,
@@ -59,6 +61,7 @@ pub(super) fn shared(
 pub fn cloud(
     settings: &Settings,
     ca_bundle: Option<String>,
+    policy: &PolicyHandle,
     secrets: Arc<dyn SecretSource>,
 ) -> Result<OpenstackCloud, StartError> {
     let limits = CloudLimits {
@@ -70,6 +73,7 @@ pub fn cloud(
         limits,
         neutron_request_bytes: settings.cloud.neutron_request_bytes,
         ca_bundle,
+        policy: policy.clone(),
         ..OpenstackSettings::default()
     };
     OpenstackCloud::new(openstack, secrets).map_err(StartError::new)
@@ -85,6 +89,18 @@ pub fn read_ca_bundle(path: Option<&Path>) -> Result<Option<String>, StartError>
             .map_err(|error| StartError(format!("--ca-bundle {}: {error}", path.display())))
     };
     path.map(read).transpose()
+}
+
+/// The policy, if there is one.
+///
+/// # Errors
+/// When the file cannot be read or is none.
+pub async fn open_policy(settings: &Settings) -> Result<Option<PolicyFile>, StartError> {
+    let Some(path) = &settings.policy_file else {
+        return Ok(None);
+    };
+    let opened = PolicyFile::open(path, settings.defaults.viola_endpoint.as_deref()).await;
+    opened.map(Some).map_err(StartError)
 }
 
 /// The inventory's store, not opened yet.

@@ -11,6 +11,7 @@ use multinic_actors::supervision::Tree;
 use super::objects::watch_check;
 use crate::http::{Check, HealthReader, InventoryReader, TreeReader};
 use crate::kube::watch::WatchHealth;
+use crate::policy::PolicyFile;
 use crate::telemetry::{MetricsHandle, names};
 
 /// What readers see of the reign there is; nothing on a replica that stands by.
@@ -129,11 +130,16 @@ impl Standing {
 pub(super) struct Readiness {
     current: Arc<Current>,
     standing: Arc<Standing>,
+    policy: Option<Arc<PolicyFile>>,
 }
 
 impl Readiness {
-    pub(super) fn new(current: Arc<Current>, standing: Arc<Standing>) -> Self {
-        Self { current, standing }
+    pub(super) fn new(
+        current: Arc<Current>,
+        standing: Arc<Standing>,
+        policy: Option<Arc<PolicyFile>>,
+    ) -> Self {
+        Self { current, standing, policy }
     }
 }
 
@@ -148,6 +154,11 @@ impl HealthReader for Readiness {
         // Without an election there is nothing to say.
         if checks.is_empty() || leader.message.is_some() {
             checks.push(leader);
+        }
+        if let Some(policy) = &self.policy {
+            let message = policy.problem();
+            let ok = message.is_none();
+            checks.push(Check { name: "policy".to_owned(), ok, required: false, message });
         }
         checks
     }

@@ -16,6 +16,7 @@ use super::supervisor::{self, Supervisor};
 use super::{Options, StartError};
 use crate::http::{ConfigBoard, ConfigReader as _};
 use crate::kube::status::StatusWriter;
+use crate::policy::PolicyHandle;
 use crate::settings::Settings;
 use crate::telemetry::{FanOut, MetricsStatusSink};
 
@@ -28,6 +29,8 @@ pub(super) struct Plan {
     pub(super) options: Options,
     /// The cluster; none with a folder.
     pub(super) client: Option<Client>,
+    /// What configs may use.
+    pub(super) policy: PolicyHandle,
     /// What REST shows of the configs.
     pub(super) configs: Arc<ConfigBoard>,
     /// The configs' metrics.
@@ -66,6 +69,7 @@ impl Reign {
             shared,
             store: open_store(&plan.settings),
             tree,
+            policy: plan.policy.clone(),
             spread_first_polls: plan.options.spread_first_polls,
             knows_all: plan.settings.kube.selector.is_none(),
             source,

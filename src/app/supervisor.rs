@@ -18,6 +18,7 @@ use super::STOP_TIMEOUT;
 use super::objects::Source;
 use super::readers::Health;
 use super::source::Told;
+use crate::policy::PolicyHandle;
 use crate::source::{SourceEvent, SourceEvents};
 
 /// Pauses before the root is started anew.
@@ -28,6 +29,8 @@ pub(super) struct Parts {
     pub(super) shared: Shared,
     pub(super) store: Arc<dyn Store>,
     pub(super) tree: Tree,
+    /// What the objects may use.
+    pub(super) policy: PolicyHandle,
     pub(super) spread_first_polls: bool,
     pub(super) knows_all: bool,
     pub(super) source: Source,
@@ -78,7 +81,7 @@ async fn supervise(mut parts: Parts, stop: CancellationToken, kill: Cancellation
         };
         match Actor::spawn(None, Root, args).await {
             Ok((root, ended)) => {
-                told.tell_again(&root);
+                told.tell_again(&root, &parts.policy);
                 match feed(&mut parts, &mut told, &root, ended, &stop, &kill).await {
                     Ended::Stopped => return end(&parts, &root, &kill).await,
                     Ended::Killed => return root.kill(),
@@ -120,6 +123,7 @@ async fn feed(
             () = kill.cancelled() => return Ended::Killed,
             () = stop.cancelled() => return Ended::Stopped,
             _ = &mut ended => return Ended::Failed,
+            () = parts.policy.changed() => told.tell_again(root, &parts.policy),
             event = parts.events.recv(), if is_source_open => match event {
                 Some(event) => take(parts, told, root, event),
                 None => {
@@ -133,7 +137,7 @@ async fn feed(
 
 fn take(parts: &Parts, told: &mut Told, root: &RootRef, event: SourceEvent) {
     match event {
-        SourceEvent::Apply(declared) => told.declare(declared, root),
+        SourceEvent::Apply(declared) => told.declare(declared, root, &parts.policy),
         SourceEvent::Delete(id) => told.remove(id, root),
         SourceEvent::LetGo(id) => told.let_go(id, root),
         SourceEvent::Synced => told.synced(root),

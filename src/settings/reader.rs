@@ -138,14 +138,6 @@ impl<'a> Reader<'a> {
                 self.warn(format!("{name} is not supported yet by this version and is ignored"));
             }
         }
-        // It narrows what the operator may do: to ignore it would widen it.
-        for (name, text) in [("--policy-file", later.policy_file)] {
-            if text.is_some_and(|text| !text.trim().is_empty()) {
-                self.problem(format!(
-                    "{name} is not supported yet by this version; without it nothing is narrowed"
-                ));
-            }
-        }
         for (name, text) in [
             ("--cluster-namespaces", later.cluster_namespaces),
             ("--magnum-namespace", later.magnum_namespace),

@@ -50,6 +50,7 @@ fn without_anything_said_it_runs_with_the_documented_defaults() {
         metrics_address: Some(ListenAddress::any(8080)),
         health_address: Some(ListenAddress::any(8081)),
         ca_bundle: None,
+        policy_file: None,
         defaults: Defaults::default(),
         cloud: CloudLimits { max_in_flight: 4, rate: 10.0, burst: 20, neutron_request_bytes: 3800 },
         log: LogSettings { format: None, level: "info".into() },
@@ -234,8 +235,8 @@ fn what_is_not_there_yet_is_warned_of_by_name() {
             [format!("{name} is not supported yet by this version and is ignored")]
         );
     }
-    let error = Settings::parse(["--policy-file=p".into()], |_| None).unwrap_err().to_string();
-    assert!(error.contains("--policy-file is not supported yet"), "to ignore it would widen: {error}");
+    assert_eq!(settings(&["--policy-file=p"], &[]).policy_file, Some("p".into()));
+    assert_eq!(settings(&["--policy-file="], &[]).policy_file, None);
     assert_eq!(warnings(&["--state-configmap=false", "--manage-crds=0", "--policy-file="]), [""; 0]);
 }
 

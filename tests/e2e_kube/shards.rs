@@ -1,4 +1,4 @@
-//! `--config-selector` and `--manage-crds`.
+//! `--config-selector`, `--manage-crds` and `--policy-file`.
 
 use std::time::Duration;
 
@@ -144,4 +144,27 @@ async fn the_definition_is_brought_up_to_date_and_never_backwards() {
     cluster.delete_crd();
     wait_until_gone(&cluster, "crd/openstackconfigs.multinic.example.com");
     cluster.install_crd();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a cluster: make e2e-kube"]
+async fn an_object_outside_the_policy_says_so_in_the_list_of_objects() {
+    let cluster = Cluster::new().await;
+    let mut world = cluster.world();
+    let policy = json!({"rules": [{"name": "tests", "namespaces": ["test"], "projectIDs": ["another"]}]});
+    world.operator.write("the-policy", &policy.to_string());
+    let flag = format!("--policy-file={}", world.operator.dir().join("the-policy").display());
+    world.operator = world.operator.flag(&flag);
+    cluster.declare(&in_cluster(world.spec("a", &world.vms(1))));
+    world.operator.start().await;
+    let object = cluster.until_condition("a", "Ready", "False").await;
+    let columns = cluster.kubectl(&["-n", "test", "get", "oscfg", "a", "--no-headers", "-o", "wide"]);
+    let words: Vec<&str> = columns.split_whitespace().collect();
+    assert_eq!(words[..3], ["a", "False", "ConfigError"], "{columns}");
+    let message =
+        crate::cluster::condition(&object, "Ready")["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.starts_with("spec.credentials.projectID: "), "{message}");
+    assert!(message.ends_with("is not allowed by rule \"tests\" of the policy"), "{message}");
+    assert_eq!(world.requests(), [0; 4]);
+    world.operator.stop().await;
 }
