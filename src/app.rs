@@ -15,6 +15,7 @@ mod readers;
 mod reign;
 mod source;
 mod supervisor;
+mod tenure;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use leadership::Leadership;
 use listeners::{Listeners, Servers};
 use readers::{Current, Readiness, Standing};
 use reign::Plan;
+use tenure::Tenure;
 
 /// Why the operator did not start.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +120,7 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         client: objects::connect_if_needed(settings).await?,
         settings: settings.clone(),
         options,
+        tenure: Tenure::default(),
         configs: Arc::clone(&configs),
         statuses: Arc::new(MetricsStatusSink::new(metrics.clone())),
         current: Arc::clone(&current),

@@ -124,7 +124,7 @@ pub struct Flags {
     pub ca_bundle: Option<PathBuf>,
     /// Which namespaces may use which providers, projects and hosts: a YAML file [default: no limits].
     #[arg(long, global = true, value_name = "FILE")]
-    pub policy_file: Option<PathBuf>,
+    pub policy_file: Option<String>,
     /// Sticky, MAC or Subnet, for objects that do not say [default: Sticky].
     #[arg(long, global = true, value_name = "ORDER")]
     pub interface_order: Option<String>,

@@ -278,7 +278,7 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
             .value("--health-probe-bind-address", flags.health_probe_bind_address.clone(), optional_address)
             .unwrap_or(Some(ListenAddress::any(8081))),
         ca_bundle: flags.ca_bundle.clone(),
-        policy_file: flags.policy_file.clone().filter(|path| !path.as_os_str().is_empty()),
+        policy_file: flags.policy_file.as_deref().filter(|path| !path.trim().is_empty()).map(PathBuf::from),
         defaults: read_defaults(flags, reader),
         cloud: read_cloud_limits(flags, reader),
         log: read_log(flags, reader),

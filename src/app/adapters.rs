@@ -11,6 +11,7 @@ use multinic_actors::inventory::InventoryHandle;
 
 use super::StartError;
 use super::reign::Plan;
+use super::tenure::WithinTenure;
 use crate::http::TokenFile;
 use crate::openstack::{OpenstackCloud, OpenstackSettings};
 use crate::policy::{PolicyFile, PolicyHandle};
@@ -44,7 +45,7 @@ pub(super) fn shared(
     );
     Ok(Shared {
         cloud: Arc::new(cloud),
-        delivery: Arc::new(MeteredDelivery(viola)),
+        delivery: Arc::new(WithinTenure { inner: MeteredDelivery(viola), tenure: plan.tenure.clone() }),
         status: Arc::new(sinks),
         clock: Arc::clone(&plan.options.clock),
         inventory: inventory.clone(),

@@ -154,8 +154,10 @@ impl Candidate {
 
     /// A deadline stays until the reign is over.
     fn watch_over(&self) {
-        if let Some(safe_until) = self.elector.safe_until() {
-            self.watchdog.over_by(safe_until.checked_sub(LAST_MOMENT));
+        let last_moment = self.elector.safe_until().and_then(|until| until.checked_sub(LAST_MOMENT));
+        if let Some(last_moment) = last_moment {
+            self.plan.tenure.lasts_until(last_moment);
+            self.watchdog.over_by(Some(last_moment));
         }
     }
 

@@ -13,6 +13,7 @@ use super::adapters::{open_store, shared};
 use super::objects::Objects;
 use super::readers::{Current, Health, Views};
 use super::supervisor::{self, Supervisor};
+use super::tenure::Tenure;
 use super::{Options, StartError};
 use crate::http::{ConfigBoard, ConfigReader as _};
 use crate::kube::status::StatusWriter;
@@ -31,6 +32,8 @@ pub(super) struct Plan {
     pub(super) client: Option<Client>,
     /// What configs may use.
     pub(super) policy: PolicyHandle,
+    /// Until when may be posted.
+    pub(super) tenure: Tenure,
     /// What REST shows of the configs.
     pub(super) configs: Arc<ConfigBoard>,
     /// The configs' metrics.

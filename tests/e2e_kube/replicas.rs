@@ -192,6 +192,51 @@ async fn a_leader_that_is_cut_off_stops_before_its_lease_can_be_taken() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a cluster: make e2e-kube"]
+async fn a_leader_that_stood_still_ends_when_it_wakes_up_and_posts_nothing() {
+    let cluster = cluster().await;
+    let world = cluster.world();
+    let vm = world.bare_vm("node-0");
+    world.cloud.add_port(world.port_spec(&vm, DATA).status("DOWN"));
+    cluster.declare(&in_cluster(world.spec("a", &[vm])).setting("downPortFastRetryMax: 1000000"));
+    // A file each: the lock on a common one would keep the other out as long as this process lives.
+    let own = |name: &str| {
+        let (token, file) =
+            (world.operator.dir().join(name), world.operator.dir().join(format!("{name}.json")));
+        std::fs::write(&token, name).unwrap();
+        let token = format!("--viola-token-file={}", token.display());
+        [token, format!("--inventory-db-path={}", file.display())]
+    };
+    let [own_a, own_b] = ["a", "b"].map(own);
+    let mut a = replica(&world, "a", &own_a.each_ref().map(String::as_str)).await;
+    until_leading(&world, &a).await;
+    let b = replica(&world, "b", &own_b.each_ref().map(String::as_str)).await;
+    until_standing_by(&world, &b, "a").await;
+    let mut timeline = Timeline { seen: 0, posts: Vec::new() };
+    let deadline = Instant::now() + PATIENCE;
+    while timeline.of("a").count() < 5 {
+        timeline.look(&world);
+        assert!(Instant::now() < deadline, "a does not post\n{}", a.log_end());
+        tokio::time::sleep(GLANCE).await;
+    }
+    a.signal("STOP");
+    until_leading(&world, &b).await;
+    let taken_at = acquired(&lease(&cluster));
+    timeline.look(&world);
+    let before = timeline.of("a").count();
+    a.signal("CONT");
+    assert_eq!(a.ended().await.code(), Some(1), "{}", a.log_end());
+    assert!(a.log_text().contains("the process ends itself"), "{}", a.log_end());
+    while timeline.of("b").count() < 10 {
+        timeline.look(&world);
+        assert!(Instant::now() < deadline + PATIENCE, "b does not post\n{}", b.log_end());
+        tokio::time::sleep(GLANCE).await;
+    }
+    assert_eq!(timeline.of("a").count(), before, "it posted after it woke up");
+    assert!(timeline.of("a").all(|at| at < taken_at));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a cluster: make e2e-kube"]
 async fn while_the_previous_operator_holds_its_lease_nothing_is_asked_and_nothing_sent() {
     let cluster = cluster().await;
     let world = cluster.world();

@@ -93,8 +93,13 @@ impl Process {
 
     /// SIGTERM, as Kubernetes sends it.
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Any signal, by its name.
+    pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
     }
 
     /// `kill -9`.
