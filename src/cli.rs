@@ -111,6 +111,18 @@ pub struct Flags {
     /// The namespaces whose objects count, separated by commas [default: all].
     #[arg(long, global = true, value_name = "NAMES")]
     pub watch_namespaces: Option<String>,
+    /// The OpenstackConfig objects that count, by a label selector; the others are left to other releases.
+    #[arg(long, global = true, value_name = "SELECTOR")]
+    pub config_selector: Option<String>,
+    /// Bring the CustomResourceDefinition in the cluster up to date at the start [default: false].
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub manage_crds: Option<String>,
+    /// Work only while holding a Lease, so that of several replicas one works at a time [default: false].
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub leader_elect: Option<String>,
+    /// The name of that Lease, in the pod's namespace [default: 9a0428b3.example.com].
+    #[arg(long, global = true, value_name = "NAME")]
+    pub leader_election_id: Option<String>,
     /// Keep the inventory in a file and serve it [env: INVENTORY_ENABLED] [default: true].
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub inventory_enabled: Option<String>,
@@ -150,6 +162,9 @@ pub struct Flags {
     /// PEM certificates to trust beside the system's.
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_bundle: Option<PathBuf>,
+    /// Which namespaces may use which providers, projects and hosts: a YAML file [default: no limits].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub policy_file: Option<String>,
     /// Sticky, MAC or Subnet, for objects that do not say [default: Sticky].
     #[arg(long, global = true, value_name = "ORDER")]
     pub interface_order: Option<String>,
@@ -185,20 +200,10 @@ pub struct Flags {
 #[derive(Args, Debug, Default, Clone)]
 #[command(next_help_heading = "Not supported yet by this version")]
 pub(crate) struct LaterFlags {
-    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub(crate) leader_elect: Option<String>,
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) leader_election_id: Option<String>,
-    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub(crate) manage_crds: Option<String>,
     #[arg(long, global = true, value_name = "NAMES")]
     pub(crate) cluster_namespaces: Option<String>,
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) magnum_namespace: Option<String>,
-    #[arg(long, global = true, value_name = "SELECTOR")]
-    pub(crate) config_selector: Option<String>,
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) policy_file: Option<String>,
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) audit_log: Option<String>,
 }

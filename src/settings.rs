@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use multinic_actors::domain::config::{ChangePolicy, InterfaceOrder};
 
 use crate::cli::{Cli, CliCommand, Flags, InventoryCommand};
+use crate::kube::label_selector::LabelSelector;
 use crate::kube::validate::Defaults;
 pub use crate::telemetry::{LogFormat, LogSettings};
 use reader::Reader;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub health_address: Option<ListenAddress>,
     /// PEM certificates to trust beside the system's.
     pub ca_bundle: Option<PathBuf>,
+    /// Which namespace may use what; none: everything.
+    pub policy_file: Option<PathBuf>,
     /// For objects that do not say it themselves.
     pub defaults: Defaults,
     /// What one cloud may be asked.
@@ -56,6 +59,27 @@ pub struct KubeSettings {
     pub namespaces: BTreeSet<String>,
     /// What is known of each object lies in a ConfigMap beside it, too.
     pub state_configmap: bool,
+    /// How this release is called where it shares its objects with others: the name of its Lease.
+    pub shard: Option<String>,
+    /// Which objects count, by their labels; the others are somebody else's.
+    pub selector: Option<LabelSelector>,
+    /// Bring the CustomResourceDefinition up to date at the start.
+    pub manages_crds: bool,
+    /// Set: only the holder of a Lease works.
+    pub election: Option<ElectionSettings>,
+}
+
+/// How one of several replicas is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElectionSettings {
+    /// The name of the Lease.
+    pub id: String,
+    /// The namespace of the Lease and of the pod; `None`: that of the pod's account or of the kubeconfig.
+    pub namespace: Option<String>,
+    /// The name of the pod, if this is one that is to be labelled.
+    pub pod: Option<String>,
+    /// What the machine calls itself; in a pod that is the pod's name.
+    pub host: Option<String>,
 }
 
 /// The inventory file and its API.
@@ -315,6 +339,7 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
             .value("--health-probe-bind-address", flags.health_probe_bind_address.clone(), optional_address)
             .unwrap_or(Some(ListenAddress::any(8081))),
         ca_bundle: flags.ca_bundle.clone(),
+        policy_file: flags.policy_file.as_deref().filter(|path| !path.trim().is_empty()).map(PathBuf::from),
         defaults: read_defaults(flags, reader),
         cloud: read_cloud_limits(flags, reader),
         log: read_log(flags, reader),
@@ -331,13 +356,50 @@ fn read_kube(flags: &Flags, reader: &mut Reader<'_>) -> KubeSettings {
         true => reader.value("--kubeconfig", flags.kubeconfig.clone(), one_file),
         false => reader.either("--kubeconfig", &None, "KUBECONFIG", several),
     };
+    let selector = read_selector(flags, reader);
+    let lease = read_lease_name(flags, reader);
     KubeSettings {
         kubeconfig: kubeconfig.unwrap_or_default(),
         namespaces: reader
             .value("--watch-namespaces", flags.watch_namespaces.clone(), values::namespaces)
             .unwrap_or_default(),
         state_configmap: read_state_configmap(flags, reader),
+        shard: selector.is_some().then(|| lease.clone()),
+        selector,
+        manages_crds: reader.flag_is_on("--manage-crds", flags.manage_crds.clone()),
+        election: read_election(flags, lease, reader),
     }
+}
+
+fn read_selector(flags: &Flags, reader: &mut Reader<'_>) -> Option<LabelSelector> {
+    let given = flags.config_selector.clone().filter(|text| !text.trim().is_empty());
+    if given.is_some() && flags.config_dir.is_some() {
+        // To ignore it would widen what the operator does.
+        reader.problem("--config-selector needs a cluster and --config-dir has none: leave one of them out");
+    }
+    reader.value("--config-selector", given, LabelSelector::parse)
+}
+
+/// The previous operator's Lease: old and new never work at once.
+const LEASE: &str = "9a0428b3.example.com";
+
+fn read_lease_name(flags: &Flags, reader: &mut Reader<'_>) -> String {
+    let id = flags.leader_election_id.clone().filter(|id| !id.trim().is_empty());
+    let id = reader.value("--leader-election-id", id, values::object_name);
+    id.unwrap_or_else(|| LEASE.to_owned())
+}
+
+fn read_election(flags: &Flags, lease: String, reader: &mut Reader<'_>) -> Option<ElectionSettings> {
+    let is_on = reader.flag_is_on("--leader-elect", flags.leader_elect.clone());
+    if is_on && flags.config_dir.is_some() {
+        reader.problem("--leader-elect needs a cluster and --config-dir has none: leave one of them out");
+    }
+    is_on.then(|| ElectionSettings {
+        id: lease,
+        namespace: reader.variable("POD_NAMESPACE"),
+        pod: reader.variable("POD_NAME"),
+        host: reader.variable("HOSTNAME"),
+    })
 }
 
 fn read_state_configmap(flags: &Flags, reader: &mut Reader<'_>) -> bool {

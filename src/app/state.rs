@@ -8,15 +8,22 @@ use multinic_actors::config::Shared;
 use multinic_actors::supervision::Tree;
 
 use crate::kube::state::{GateParts, StateMaps, StoreWithStates, gate};
-use crate::settings::Settings;
+use crate::settings::{KubeSettings, Settings};
 use crate::source::SourceEvents;
 use crate::store::{JsonFileStore, MemoryStore, MeteredStore};
 
 /// The states in the cluster; nothing is read or written yet.
-pub(super) fn start(client: &Client) -> Arc<StateMaps> {
-    // No other release works on objects of this one, so nobody has to be told who holds them.
-    let holder = String::new();
-    Arc::new(StateMaps::start(client.clone(), holder, rand::random()))
+pub(super) fn start(settings: &KubeSettings, client: &Client) -> Arc<StateMaps> {
+    Arc::new(StateMaps::start(client.clone(), holder(settings, client), rand::random()))
+}
+
+/// How this release is called in the states. Without a selector nobody else works on its objects, so nobody has
+/// to be told who holds them; and it may move to another namespace. The selector is no part of it: who selects
+/// otherwise from now on still holds what it held.
+fn holder(settings: &KubeSettings, client: &Client) -> String {
+    let Some(lease) = &settings.shard else { return String::new() };
+    let own = settings.election.as_ref().and_then(|election| election.namespace.as_deref());
+    format!("{}/{lease}", own.unwrap_or_else(|| client.default_namespace()))
 }
 
 /// Every store in use, behind one.

@@ -174,7 +174,8 @@ async fn prune(settings: &Settings, stores: Stores, yes: bool) -> Result<String,
         false => Snapshot::default(),
     };
     let all = objects::all(settings, &known).await?;
-    if settings.kube.namespaces.is_empty() || settings.config_dir.is_some() {
+    let is_limited = !settings.kube.namespaces.is_empty() || settings.kube.selector.is_some();
+    if !is_limited || settings.config_dir.is_some() {
         let objects = Objects::new(&all.declared);
         let mut text = String::new();
         if stores.file {
@@ -188,7 +189,7 @@ async fn prune(settings: &Settings, stores: Stores, yes: bool) -> Result<String,
         }
         return Ok(text);
     }
-    Err("with --watch-namespaces not every object is known; leave it out".to_owned())
+    Err("with --watch-namespaces or --config-selector not every object is known; leave it out".to_owned())
 }
 
 async fn prune_file(

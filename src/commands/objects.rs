@@ -60,7 +60,7 @@ async fn from_folder(settings: &Settings, folder: &Path, known: &Snapshot) -> Re
 async fn from_cluster(settings: &Settings) -> Result<Objects, String> {
     let client = connect(&settings.kube.kubeconfig).await.map_err(|error| error.to_string())?;
     let (source, events) =
-        KubeSource::start(&client, &settings.kube.namespaces, settings.defaults.clone(), rand::random());
+        KubeSource::start(&client, &settings.kube, settings.defaults.clone(), rand::random());
     let listed = tokio::time::timeout(LIST_TIMEOUT, until_synced(events)).await;
     let declared = listed.map_err(|_| {
         let problem = source.health().check().problem.unwrap_or_default();
@@ -76,7 +76,7 @@ async fn until_synced(mut events: SourceEvents) -> Vec<Declared> {
     while let Some(event) = events.recv().await {
         match event {
             SourceEvent::Apply(object) => drop(declared.insert(object.id().name.clone(), object)),
-            SourceEvent::Delete(id) => drop(declared.remove(&id.name)),
+            SourceEvent::Delete(id) | SourceEvent::LetGo(id) => drop(declared.remove(&id.name)),
             SourceEvent::FileProblem { path, problem } => eprintln!("{}: {problem}", path.display()),
             SourceEvent::Synced => break,
             SourceEvent::FirstSeen { .. } | SourceEvent::FileRecovered { .. } => {}

@@ -49,13 +49,16 @@ async fn run(settings: &Settings, plan: &Plan) -> Result<Vec<ConfigPlan>, String
         Some(path) => store::read(path).map_err(|error| error.to_string())?.snapshot,
         None => Snapshot::default(),
     };
-    let input = match &plan.target {
+    let mut input = match &plan.target {
         PlanTarget::File(file) => from_file(settings, plan, file)?,
         PlanTarget::All => objects::all(settings, &known).await?,
     };
     let ca_bundle = app::read_ca_bundle(settings.ca_bundle.as_deref()).map_err(|error| error.to_string())?;
-    let cloud =
-        app::cloud(settings, ca_bundle, Arc::clone(&input.secrets)).map_err(|error| error.to_string())?;
+    let policy_file = app::open_policy(settings).await.map_err(|error| error.to_string())?;
+    let policy = policy_file.map(|file| file.handle()).unwrap_or_default();
+    input.declared = input.declared.into_iter().map(|declared| policy.judge(declared)).collect();
+    let cloud = app::cloud(settings, ca_bundle, &policy, Arc::clone(&input.secrets))
+        .map_err(|error| error.to_string())?;
     let mut claims = known_claims(&known, plan, &input.declared);
     let mut plans = Vec::new();
     // The older object is asked first, as it would win.

@@ -94,7 +94,7 @@ async fn while_the_api_server_is_away_polls_go_on_and_later_the_status_follows()
     let revision =
         |object: Value| object["data"]["revision"].as_str().and_then(|text| text.parse::<u64>().ok());
     let map = cluster.kubectl(&["-n", "test", "get", "configmap", "multinic-state-a", "-o", "json"]);
-    let known = world.operator.running().inventory.snapshot();
+    let known = multinic_operator::store::read(&world.operator.inventory_file()).unwrap().snapshot;
     let known = known.configs.values().next().unwrap().revision;
     assert_eq!(revision(serde_json::from_str(&map).unwrap()), Some(known), "the state is there, too");
     println!("requests over two restarts: {counts:?}");

@@ -217,3 +217,45 @@ async fn states_are_exported_imported_and_pruned_by_hand() {
     inventory(&["prune", "--store=cluster", "--yes"]).unwrap();
     assert!(!states().contains("multinic-state"), "{}", states());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a cluster: make e2e-kube"]
+async fn an_object_that_changes_shard_is_sent_by_one_release_at_a_time_and_keeps_its_names() {
+    let cluster = Cluster::new().await;
+    let shard = |name: &str| {
+        let world = cluster.world_of_the_chart();
+        let operator = world.operator.flag(&format!("--config-selector=shard={name}"));
+        operator.flag(&format!("--leader-election-id={name}.example.com"))
+    };
+    let mut world = World::with_operator(shard("a"));
+    let mut other = shard("b");
+    let vms = [world.bare_vm("node-0"), world.bare_vm("node-1")];
+    let mut spec = in_cluster(world.spec("a", &vms));
+    spec.metadata.push("labels: {shard: a}".to_owned());
+    let delivered = with_a_gap(&cluster, &mut world, &spec).await;
+    let holder = || {
+        let path = "jsonpath={.data.holder}";
+        cluster.kubectl(&["-n", "test", "get", "configmap", "multinic-state-a", "-o", path])
+    };
+    assert_eq!(holder(), "default/a.example.com");
+    world.viola.forget_posts();
+    other.start().await;
+    cluster.kubectl(&["-n", "test", "label", "--overwrite", "oscfg", "a", "shard=b"]);
+    other.until_polled("a").await;
+    assert_eq!(holder(), "default/b.example.com");
+    assert!(world.operator.config("a").await.is_null(), "the first one has let go");
+    assert_eq!((world.sent(), world.viola.nodes(BIZ)), (BTreeMap::new(), delivered));
+    // A release that went without letting go: the next one waits, says for whom, and is freed by hand.
+    other.crash().await;
+    cluster.kubectl(&["-n", "test", "label", "--overwrite", "oscfg", "a", "shard=a"]);
+    let is_told = |object: &Value| {
+        let ready = crate::cluster::condition(object, "Ready");
+        ready["reason"] == "Pending" && ready["message"].to_string().contains("default/b.example.com")
+    };
+    cluster.until("a", "waiting for the other release", is_told).await;
+    let free = r#"{"data":{"holder":""}}"#;
+    cluster.kubectl(&["-n", "test", "patch", "configmap", "multinic-state-a", "--type=merge", "-p", free]);
+    until_polled_unchanged(&cluster, &world).await;
+    assert_eq!((holder().as_str(), world.sent()), ("default/a.example.com", BTreeMap::new()));
+    world.operator.stop().await;
+}

@@ -18,4 +18,5 @@ mod orders;
 mod phases;
 mod races;
 mod reference_faults;
+mod shards;
 mod store;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use multinic_actors::claim_table::ClaimTable;
 use multinic_actors::domain::backoff::{Backoff, BackoffPolicy, seed_for};
 use multinic_actors::domain::config::{Declared, InvalidConfig};
-use multinic_actors::domain::ids::{ConfigId, ConfigName};
+use multinic_actors::domain::ids::ConfigName;
 use multinic_actors::domain::reason::Reason;
 use multinic_actors::inventory::InventoryHandle;
 use multinic_actors::supervision::Tree;
@@ -132,7 +132,7 @@ impl Gate {
     fn take(&mut self, event: SourceEvent) {
         match event {
             SourceEvent::Apply(declared) => self.apply(declared),
-            SourceEvent::Delete(id) => self.delete(id),
+            SourceEvent::Delete(_) | SourceEvent::LetGo(_) => self.gone(event),
             SourceEvent::Synced => {
                 match &mut self.first {
                     Some(first) => first.is_synced = true,
@@ -257,7 +257,8 @@ impl Gate {
         }
     }
 
-    fn delete(&mut self, id: ConfigId) {
+    fn gone(&mut self, event: SourceEvent) {
+        let (SourceEvent::Delete(id) | SourceEvent::LetGo(id)) = event.clone() else { return };
         let is_life = |declared: &Declared| declared.id() == &id;
         if self.waiting.get(&id.name).is_some_and(|waiting| is_life(&waiting.declared)) {
             self.waiting.remove(&id.name);
@@ -269,7 +270,7 @@ impl Gate {
             self.through.remove(&id.name);
             self.let_go(&id.name);
         }
-        self.out.send(SourceEvent::Delete(id));
+        self.out.send(event);
         self.end_of_first();
     }
 
