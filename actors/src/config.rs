@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
-use crate::boundary::{Clock, Cloud, CloudError, Delivery, Session, StatusSink, Urgency};
+use crate::boundary::{
+    Clock, Cloud, CloudError, Delivery, RoundEnded, Session, StatusSink, Urgency, Witness,
+};
 use crate::claim_table::ClaimTable;
 use crate::domain::cadence::Cadence;
 use crate::domain::config::Config;
@@ -94,6 +96,8 @@ pub struct Shared {
     pub delivery: Arc<dyn Delivery>,
     /// Where the state is shown.
     pub status: Arc<dyn StatusSink>,
+    /// Who is told what happened.
+    pub witness: Arc<dyn Witness>,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
     /// What is delivered.
@@ -162,6 +166,8 @@ pub struct State {
     config: Arc<Config>,
     phase: Phase,
     round: u64,
+    /// When the round under way, or the last one, began.
+    begun: std::time::Instant,
     demand: Demand,
     /// The spec of the round under way.
     round_config: Arc<Config>,
@@ -201,6 +207,7 @@ impl Actor for ConfigActor {
         msg: ConfigMsg,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
+        let _timed = state.node.time_handling();
         state.node.fault_point(Hook::Handle(msg.word())).await?;
         match msg {
             ConfigMsg::Apply(config) => self.apply(state, config).await,
@@ -309,6 +316,17 @@ impl State {
     fn answer_for(&self, vm: &VmId, why: &str) {
         let decision = Box::new(Decision::undecided(vm.clone(), why));
         self.viola.cast(ViolaMsg::Decided { round: self.round, decision });
+    }
+
+    fn tell_round(&self, shared: &Shared) {
+        let report = self.progress.round.as_ref().filter(|_| self.progress.failure.is_none());
+        shared.witness.round_ended(&RoundEnded {
+            id: self.config.id.clone(),
+            round: self.round,
+            reason: self.progress.round_reason(&self.round_config),
+            took: now().saturating_duration_since(self.begun),
+            down_ports: report.map(|report| report.down_ports),
+        });
     }
 
     fn publish(&mut self, shared: &Shared) {

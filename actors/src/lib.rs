@@ -16,3 +16,6 @@ pub mod supervision;
 pub mod testing;
 pub mod token;
 pub mod viola;
+
+/// What actors there are, as the tree and the metrics name them.
+pub const ACTOR_KINDS: [&str; 6] = ["root", "inventory", "config", "token", "port", "viola"];

@@ -112,6 +112,7 @@ impl Actor for Token {
     }
 
     async fn handle(&self, me: TokenRef, msg: TokenMsg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        let _timed = state.node.time_handling();
         state.node.fault_point(Hook::Handle(msg.word())).await?;
         match msg {
             TokenMsg::Obtain { round } => self.obtain(&me, state, round),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, Shared};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use crate::boundary::{Clock, Delivery, PostAnswer, PostError};
+use crate::boundary::{Clock, Delivery, PostAnswer, PostError, Witness};
 use crate::claim_table::ClaimTable;
 use crate::config::{ConfigMsg, ConfigRef};
 use crate::domain::backoff::seed_for;
@@ -25,6 +25,7 @@ use crate::domain::progress::DeliveryReport;
 use crate::domain::settle::Settled;
 use crate::domain::status::DownPortRetry;
 use crate::domain::vm::Decision;
+use crate::domain::waiting::Waiting;
 use crate::inventory::{InventoryHandle, Kept};
 use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot};
 
@@ -118,6 +119,8 @@ pub struct Viola {
     pub claims: ClaimTable,
     /// For the times of deliveries.
     pub clock: Arc<dyn Clock>,
+    /// Who is told what was delivered.
+    pub witness: Arc<dyn Witness>,
     /// For the jitter of retries.
     pub seed: u64,
 }
@@ -151,6 +154,7 @@ pub struct State {
     /// The change policy is another one now: what may be sent is known after the next round.
     awaits_round: bool,
     outbox: Outbox,
+    waiting: Waiting,
     flight: Option<Flight>,
     post: TaskSlot,
     wake: TimerSlot,
@@ -189,6 +193,7 @@ impl Actor for Viola {
             empty_before: BTreeSet::new(),
             settled: Settled::default(),
             awaits_round: false,
+            waiting: Waiting::default(),
             flight: None,
             post: TaskSlot::new(),
             wake: TimerSlot::new(),
@@ -220,6 +225,7 @@ impl Actor for Viola {
         msg: ViolaMsg,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
+        let _timed = state.node.time_handling();
         state.node.fault_point(Hook::Handle(msg.word())).await?;
         match msg {
             ViolaMsg::Round { round, expected, config } => self.round(state, round, expected, config),

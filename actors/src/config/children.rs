@@ -43,6 +43,7 @@ impl ConfigActor {
             node,
             phase: Phase::Resting,
             round: 0,
+            begun: now(),
             demand: Demand::EVENT,
             round_config: Arc::clone(&config),
             next_demand: None,
@@ -76,6 +77,7 @@ impl ConfigActor {
             inventory: self.shared.inventory.clone(),
             claims: self.shared.claims.clone(),
             clock: Arc::clone(&self.shared.clock),
+            witness: Arc::clone(&self.shared.witness),
             seed: self.shared.seed,
         };
         let (me, config) = (state.me.clone(), Arc::clone(&state.config));

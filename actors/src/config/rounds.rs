@@ -65,6 +65,7 @@ impl ConfigActor {
     fn begin(&self, state: &mut State, demand: Demand) {
         state.poll.cancel();
         state.round += 1;
+        state.begun = now();
         state.demand = demand;
         state.round_config = Arc::clone(&state.config);
         state.phase = Phase::Session;
@@ -191,6 +192,7 @@ impl ConfigActor {
         state.progress.observed_generation = state.round_config.generation;
         state.progress.round = Some(report);
         state.node.set_last_error(None);
+        state.tell_round(&self.shared);
         self.prune(state);
         self.end_round(state, end);
     }
@@ -227,6 +229,7 @@ impl ConfigActor {
         state.node.set_last_error(Some(error.message.clone()));
         state.progress.observed_generation = state.round_config.generation;
         state.progress.failure = Some(RoundFailure { reason: error.reason, message: error.message, detail });
+        state.tell_round(&self.shared);
         self.rest(state, wait);
     }
 

@@ -23,6 +23,7 @@ pub mod selection;
 pub mod settle;
 pub mod status;
 pub mod vm;
+pub mod waiting;
 
 #[cfg(test)]
 mod samples;

@@ -110,6 +110,8 @@ pub struct Finished {
 pub struct Accepted {
     /// Its VM.
     pub vm: VmId,
+    /// What it had, as far as is known.
+    pub before: Option<Arc<NodeConfig>>,
     /// What it has now.
     pub node: Arc<NodeConfig>,
     /// `false` for a mere re-send.
@@ -394,11 +396,11 @@ impl Outbox {
         let before = self.delivered.insert(node.node_name.clone(), Arc::clone(&node));
         self.in_doubt.remove(&node.node_name);
         self.forget_earlier_name(&node);
-        let is_change = !before.is_some_and(|before| before.is_same(&node));
+        let is_change = !before.as_ref().is_some_and(|before| before.is_same(&node));
         if let Some(entry) = self.entries.get_mut(&node.node_name) {
             entry.refusal = None;
         }
-        Accepted { vm: node.instance_id.clone(), node, is_change }
+        Accepted { vm: node.instance_id.clone(), before, node, is_change }
     }
 
     /// A VM that was renamed has its record under the new name only.

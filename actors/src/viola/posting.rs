@@ -7,12 +7,12 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::{Flight, PostResult, State, Viola, ViolaMsg, now, owner_of};
-use crate::boundary::PostError;
+use crate::boundary::{ChangedNode, ChangesDelivered, PostError};
 use crate::domain::config::Config;
 use crate::domain::ids::NodeName;
 use crate::domain::inventory::{Event, RecordKey};
 use crate::domain::node::NodeConfig;
-use crate::domain::outbox::{Finished, Next};
+use crate::domain::outbox::{Accepted, Finished, Next};
 use crate::domain::post::PostFailure;
 use crate::supervision::{TaskPanicked, Ticket};
 
@@ -100,11 +100,12 @@ impl Viola {
         finished
     }
 
-    fn record_deliveries(&self, state: &mut State, config: &Config, finished: &Finished) {
+    fn record_deliveries(&self, state: &mut State, config: &Arc<Config>, finished: &Finished) {
         if finished.accepted.is_empty() {
             return;
         }
         state.changes += finished.accepted.iter().filter(|accepted| accepted.is_change).count() as u64;
+        self.tell_changes(state, config, finished);
         let event = Event::Delivered {
             owner: owner_of(config),
             provider: config.provider.clone(),
@@ -112,6 +113,26 @@ impl Viola {
             at: self.clock.now(),
         };
         self.remember(state, event, false);
+    }
+}
+
+impl Viola {
+    fn tell_changes(&self, state: &mut State, config: &Arc<Config>, finished: &Finished) {
+        let changes: Vec<_> = finished.accepted.iter().filter(|accepted| accepted.is_change).collect();
+        if changes.is_empty() {
+            return;
+        }
+        let waits = changes.iter().flat_map(|change| state.waiting.delivered(&change.node, now())).collect();
+        let node = |change: &&Accepted| ChangedNode {
+            before: change.before.clone(),
+            after: Arc::clone(&change.node),
+        };
+        self.witness.changes_delivered(&ChangesDelivered {
+            config: Arc::clone(config),
+            at: self.clock.now(),
+            nodes: changes.iter().map(node).collect(),
+            waits,
+        });
     }
 }
 

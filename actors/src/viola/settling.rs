@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::history::Delivered;
-use super::{Gathering, State, Viola, owner_of};
+use super::{Gathering, State, Viola, now, owner_of};
 use crate::config::ConfigMsg;
 use crate::domain::claims::Claimed;
 use crate::domain::config::Config;
 use crate::domain::ids::{NodeName, VmId};
 use crate::domain::inventory::{Event, Owner, RecordKey};
+use crate::domain::port::Verdict;
 use crate::domain::progress::RoundReport;
+use crate::domain::reason::SkipReason;
 use crate::domain::settle::{self, Settled, settle};
 use crate::domain::status::VmReport;
 use crate::domain::vm::{Decision, Outcome};
@@ -85,6 +87,7 @@ impl Viola {
         state.outbox.want(&settled.wanted);
         came_up.iter().for_each(|node| state.outbox.resend(node));
         state.settled = settled;
+        state.note_waiting();
         state.note_empty();
         self.remember_allocations(state, &owner);
         self.observe_down_ports(state);
@@ -172,6 +175,24 @@ impl State {
         self.empty_before = empty.map(|(vm, _)| vm.clone()).collect();
     }
 
+    /// Ports that should be delivered and are not. Those of a change that is held back wait for a person.
+    fn note_waiting(&mut self) {
+        let delivered: BTreeSet<_> = self
+            .outbox
+            .delivered_by_vm()
+            .values()
+            .flat_map(|node| node.interfaces.iter().filter_map(|interface| interface.port_id.clone()))
+            .collect();
+        let is_held = |vm: &VmId| {
+            let skipped = self.settled.skipped.get(vm);
+            skipped.is_some_and(|(reason, _)| *reason == SkipReason::ChangeHeld)
+        };
+        let decisions = self.decisions.iter().filter(|(vm, _)| !is_held(vm));
+        let ports = decisions.flat_map(|(_, decision)| &decision.verdicts);
+        let selected = ports.filter(|port| port.verdict == Verdict::Selected && !delivered.contains(&port.port));
+        self.waiting.keep(selected.map(|port| port.port.clone()), now());
+    }
+
     pub(super) fn round_report(&self, round: u64, is_changed: bool) -> RoundReport {
         let vm_report = |(vm, decision): (&VmId, &Decision)| VmReport {
             vm: vm.clone(),
@@ -183,10 +204,18 @@ impl State {
             round,
             is_changed,
             desired: self.settled.desired_vms,
+            down_ports: self.decisions.values().map(down_ports).sum(),
             skipped: self.settled.skipped.clone(),
             pending: self.settled.pending.clone(),
             vms: self.decisions.iter().map(vm_report).collect(),
         }
+    }
+}
+
+fn down_ports(decision: &Decision) -> u32 {
+    match &decision.outcome {
+        Outcome::Deliver { down, .. } => down.len() as u32,
+        Outcome::Empty | Outcome::Skipped { .. } => 0,
     }
 }
 

@@ -19,3 +19,4 @@ mod phases;
 mod races;
 mod reference_faults;
 mod store;
+mod witness;
