@@ -31,7 +31,9 @@ use crate::settings::Settings;
 use crate::settings::values::ListenAddress;
 use crate::source_dir::FolderOptions;
 use crate::store::{self, JsonFileStore, MemoryStore, MeteredStore};
-use crate::telemetry::{FanOut, MeteredDelivery, MetricsStatusSink};
+use crate::telemetry::{
+    Collector, ConfigMetrics, FanOut, HandleTimes, InventoryMetrics, MeteredDelivery, TreeMetrics,
+};
 use crate::upstream::{CloudLimits, Upstream, UpstreamSettings};
 use crate::viola::{ViolaClient, ViolaSettings};
 use objects::Objects;
@@ -116,13 +118,19 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let health_listener =
         bind_optional(settings.health_address.as_ref(), "--health-probe-bind-address").await?;
     let Objects { source, events, secrets, statuses } = Objects::start(settings, &options).await?;
-    let tree = Tree::new("root", "root");
+    let tree = Tree::new("root", "root").timed_by(Arc::new(HandleTimes(metrics.clone())));
     let inventory = InventoryHandle::default();
     let configs = Arc::new(ConfigBoard::default());
-    let mut sinks: Vec<Arc<dyn StatusSink>> =
-        vec![Arc::clone(&configs) as _, Arc::new(MetricsStatusSink::new(metrics.clone()))];
+    let config_metrics = Arc::new(ConfigMetrics::new(metrics.clone()));
+    let collectors: [Arc<dyn Collector>; 3] = [
+        Arc::clone(&config_metrics) as _,
+        Arc::new(TreeMetrics(tree.clone())),
+        Arc::new(InventoryMetrics(inventory.clone())),
+    ];
+    let metrics = metrics.with(collectors);
+    let mut sinks: Vec<Arc<dyn StatusSink>> = vec![Arc::clone(&configs) as _, Arc::clone(&config_metrics) as _];
     sinks.extend(statuses.clone().map(|writer| writer as _));
-    let shared = shared(settings, &options, secrets, FanOut(sinks), &inventory)?;
+    let shared = shared(settings, &options, secrets, FanOut(sinks), config_metrics, &inventory)?;
     let health = Arc::new(Health::new(
         inventory.clone(),
         tree.clone(),
@@ -206,6 +214,7 @@ fn shared(
     options: &Options,
     secrets: Arc<dyn SecretSource>,
     sinks: FanOut,
+    metrics: Arc<ConfigMetrics>,
     inventory: &InventoryHandle,
 ) -> Result<Shared, StartError> {
     let ca_bundle = read_ca_bundle(settings.ca_bundle.as_deref())?;
@@ -222,8 +231,9 @@ fn shared(
     );
     Ok(Shared {
         cloud: Arc::new(cloud),
-        delivery: Arc::new(MeteredDelivery(viola)),
+        delivery: Arc::new(MeteredDelivery::new(viola, Arc::clone(&metrics))),
         status: Arc::new(sinks),
+        witness: metrics,
         clock: Arc::clone(&options.clock),
         inventory: inventory.clone(),
         claims: ClaimTable::default(),

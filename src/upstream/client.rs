@@ -9,6 +9,7 @@ use super::answer::{Answer, Call, Repeat};
 use super::connection::{self, NoticeLayer};
 use super::error::{ErrorKind, UpstreamError};
 use super::secrecy::Secrets;
+use crate::telemetry::names;
 
 /// The largest decoded body that is read. A page of 1,000 ports is about 1 MiB.
 pub const MAX_BODY: usize = 16 << 20;
@@ -99,7 +100,7 @@ impl Upstream {
         let started = tokio::time::Instant::now();
         let outcome = self.send_repeated(call, request).await;
         metrics::histogram!(
-            "multinic_upstream_request_duration_seconds",
+            names::UPSTREAM_REQUEST_DURATION,
             "service" => call.service,
             "operation" => call.operation,
         )
@@ -184,7 +185,7 @@ async fn send_once(client: &Client, call: &Call, request: Request) -> Result<Ans
         Err(kind) => kind.label(),
     };
     metrics::counter!(
-        "multinic_upstream_requests_total",
+        names::UPSTREAM_REQUESTS,
         "cloud" => call.cloud.to_string(),
         "service" => call.service,
         "operation" => call.operation,

@@ -1,4 +1,5 @@
-use multinic_actors::domain::reason::Reason;
+use std::time::Duration;
+
 use multinic_actors::domain::status::NodeCounts;
 
 use super::*;
@@ -27,14 +28,19 @@ fn status(id: &ConfigId, reason: Reason) -> ConfigStatus {
     }
 }
 
-fn sink() -> (MetricsHandle, MetricsStatusSink) {
+fn sink() -> (MetricsHandle, Arc<ConfigMetrics>) {
     let metrics = MetricsHandle::new();
-    (metrics.clone(), MetricsStatusSink::new(metrics))
+    let sink = Arc::new(ConfigMetrics::new(metrics.clone()));
+    (metrics.with([Arc::clone(&sink) as Arc<dyn Collector>]), sink)
 }
 
 fn has(metrics: &MetricsHandle, line: &str) {
     let text = metrics.render();
     assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+}
+
+fn round(id: &ConfigId, reason: Reason, down_ports: Option<u32>) -> RoundEnded {
+    RoundEnded { id: id.clone(), round: 1, reason, took: Duration::from_millis(1500), down_ports }
 }
 
 #[test]
@@ -103,4 +109,71 @@ fn a_deleted_config_leaves_nothing_unless_another_one_has_its_name() {
     sink.forget(&new);
     assert!(!metrics.render().contains(r#"config="a""#));
     has(&metrics, r#"multinic_configs{state="ready"} 0"#);
+}
+
+#[test]
+fn rounds_are_counted_by_reason_and_timed() {
+    let (metrics, sink) = sink();
+    let id = ConfigId::new("ns", "a", "u");
+    sink.publish(&id, Arc::new(status(&id, Reason::Synced)));
+    sink.round_ended(&round(&id, Reason::Synced, Some(2)));
+    sink.round_ended(&round(&id, Reason::NovaError, None));
+    for line in [
+        r#"multinic_config_syncs_total{namespace="ns",config="a",reason="Synced"} 1"#,
+        r#"multinic_config_syncs_total{namespace="ns",config="a",reason="NovaError"} 1"#,
+        r#"multinic_config_last_sync_duration_seconds{namespace="ns",config="a"} 1.5"#,
+        r#"multinic_config_down_ports{namespace="ns",config="a"} 2"#,
+        r#"multinic_sync_duration_seconds_count{result="ok"} 1"#,
+        r#"multinic_sync_duration_seconds_count{result="error"} 1"#,
+    ] {
+        has(&metrics, line);
+    }
+}
+
+#[test]
+fn what_arrives_after_a_config_is_gone_brings_nothing_back() {
+    let (metrics, sink) = sink();
+    let id = ConfigId::new("ns", "a", "u");
+    sink.publish(&id, Arc::new(status(&id, Reason::Synced)));
+    sink.posted(&id, Posted { accepted: 3, rejected: 0, failed: 1 });
+    has(&metrics, r#"multinic_config_delivered_nodes_total{namespace="ns",config="a",result="accepted"} 3"#);
+    has(&metrics, r#"multinic_config_delivered_nodes_total{namespace="ns",config="a",result="failed"} 1"#);
+    sink.forget(&id);
+    sink.posted(&id, Posted { accepted: 1, ..Posted::default() });
+    sink.round_ended(&round(&id, Reason::Synced, Some(0)));
+    assert!(!metrics.render().contains(r#"config="a""#), "{}", metrics.render());
+}
+
+#[test]
+fn the_counters_of_an_object_that_was_replaced_go_on_and_its_moments_do_not() {
+    let (metrics, sink) = sink();
+    let (old, new) = (ConfigId::new("ns", "a", "1"), ConfigId::new("ns", "a", "2"));
+    let mut before = status(&old, Reason::Synced);
+    before.last_synced_at = Some(Timestamp::from_second(1_000).unwrap());
+    sink.publish(&old, Arc::new(before));
+    sink.round_ended(&round(&old, Reason::Synced, Some(0)));
+    sink.publish(&old, Arc::new(status(&old, Reason::Pending)));
+    has(&metrics, r#"multinic_config_last_success_timestamp_seconds{namespace="ns",config="a"} 1000"#);
+    sink.publish(&new, Arc::new(status(&new, Reason::Pending)));
+    sink.round_ended(&round(&new, Reason::Synced, Some(0)));
+    has(&metrics, r#"multinic_config_syncs_total{namespace="ns",config="a",reason="Synced"} 2"#);
+    assert!(!metrics.render().contains("multinic_config_last_success_timestamp_seconds{"));
+}
+
+#[test]
+fn ports_that_waited_are_seen_in_the_histogram_of_changes() {
+    let (metrics, sink) = sink();
+    let config = multinic_actors::testing::config("a").vms(1).build();
+    let waits = vec![Duration::from_millis(400), Duration::from_secs(90)];
+    sink.changes_delivered(&ChangesDelivered { config, at: Timestamp::UNIX_EPOCH, nodes: Vec::new(), waits });
+    has(&metrics, r#"multinic_change_delivery_seconds_bucket{le="0.5"} 1"#);
+    has(&metrics, "multinic_change_delivery_seconds_sum 90.4");
+}
+
+#[test]
+fn names_of_objects_are_escaped() {
+    let (metrics, sink) = sink();
+    let id = ConfigId::new("ns", "a\"b\\c", "u");
+    sink.publish(&id, Arc::new(status(&id, Reason::Synced)));
+    has(&metrics, r#"multinic_config_ready{namespace="ns",config="a\"b\\c"} 1"#);
 }
