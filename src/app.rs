@@ -7,12 +7,12 @@ mod supervisor;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use multinic_actors::boundary::{Clock, StatusSink, Store, SystemClock};
+use multinic_actors::boundary::{Clock, StatusSink, Store, SystemClock, Witness};
 use multinic_actors::claim_table::ClaimTable;
 use multinic_actors::config::Shared;
 use multinic_actors::domain::ids::ConfigName;
@@ -27,12 +27,13 @@ use crate::http::{self, ApiParts, Certificate, ConfigBoard, ServeLimits, TlsList
 use crate::kube::status::StatusWriter;
 use crate::openstack::{OpenstackCloud, OpenstackSettings};
 use crate::secrets::SecretSource;
-use crate::settings::Settings;
+use crate::settings::{MetricsTls, Settings, TlsFiles};
 use crate::settings::values::ListenAddress;
 use crate::source_dir::FolderOptions;
 use crate::store::{self, JsonFileStore, MemoryStore, MeteredStore};
 use crate::telemetry::{
-    Collector, ConfigMetrics, FanOut, HandleTimes, InventoryMetrics, MeteredDelivery, TreeMetrics,
+    AuditLog, Collector, ConfigMetrics, FanOut, HandleTimes, InventoryMetrics, MeteredDelivery, TreeMetrics,
+    Witnesses,
 };
 use crate::upstream::{CloudLimits, Upstream, UpstreamSettings};
 use crate::viola::{ViolaClient, ViolaSettings};
@@ -83,6 +84,7 @@ pub struct Running {
     pub configs: Arc<ConfigBoard>,
     supervisor: Supervisor,
     statuses: Option<Arc<StatusWriter>>,
+    audit_log: Option<Arc<AuditLog>>,
     servers: TaskTracker,
     stop_servers: CancellationToken,
 }
@@ -130,7 +132,9 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let metrics = metrics.with(collectors);
     let mut sinks: Vec<Arc<dyn StatusSink>> = vec![Arc::clone(&configs) as _, Arc::clone(&config_metrics) as _];
     sinks.extend(statuses.clone().map(|writer| writer as _));
-    let shared = shared(settings, &options, secrets, FanOut(sinks), config_metrics, &inventory)?;
+    let audit_log = open_audit_log(settings)?;
+    let sinks = Sinks { statuses: FanOut(sinks), metrics: config_metrics, audit_log: audit_log.clone() };
+    let shared = shared(settings, &options, secrets, sinks, &inventory)?;
     let health = Arc::new(Health::new(
         inventory.clone(),
         tree.clone(),
@@ -167,7 +171,11 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         None => drop(servers.spawn(http::serve(api, http::api_router(parts), limits, end()))),
     }
     if let Some(listener) = metrics_listener {
-        servers.spawn(http::serve(listener, http::metrics_router(metrics), limits, end()));
+        let router = http::metrics_router(metrics);
+        match &settings.metrics_tls {
+            None => drop(servers.spawn(http::serve(listener, router, limits, end()))),
+            Some(tls) => drop(servers.spawn(http::serve(encrypted(listener, tls)?, router, limits, end()))),
+        }
     }
     if let Some(listener) = health_listener {
         servers.spawn(http::serve(listener, http::probe_router(health), limits, end()));
@@ -185,6 +193,7 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         configs,
         supervisor,
         statuses,
+        audit_log,
         servers,
         stop_servers,
     })
@@ -196,6 +205,12 @@ impl Running {
         self.supervisor.stop().await;
         if let Some(statuses) = &self.statuses {
             statuses.stop().await;
+        }
+        if let Some(audit_log) = self.audit_log {
+            let closed = tokio::task::spawn_blocking(move || audit_log.close());
+            if closed.await.is_err() {
+                tracing::error!("the audit log could not be closed");
+            }
         }
         self.stop_servers.cancel();
         self.servers.wait().await;
@@ -209,15 +224,23 @@ impl Running {
     }
 }
 
+/// Who is told what happens.
+struct Sinks {
+    statuses: FanOut,
+    metrics: Arc<ConfigMetrics>,
+    audit_log: Option<Arc<AuditLog>>,
+}
+
 fn shared(
     settings: &Settings,
     options: &Options,
     secrets: Arc<dyn SecretSource>,
-    sinks: FanOut,
-    metrics: Arc<ConfigMetrics>,
+    sinks: Sinks,
     inventory: &InventoryHandle,
 ) -> Result<Shared, StartError> {
     let ca_bundle = read_ca_bundle(settings.ca_bundle.as_deref())?;
+    let mut witnesses: Vec<Arc<dyn Witness>> = vec![Arc::clone(&sinks.metrics) as _];
+    witnesses.extend(sinks.audit_log.map(|log| log as _));
     let cloud = cloud(settings, ca_bundle.clone(), Arc::clone(&secrets))?;
     let upstream = UpstreamSettings { ca_bundle, ..UpstreamSettings::default() };
     let viola = ViolaClient::new(
@@ -231,9 +254,9 @@ fn shared(
     );
     Ok(Shared {
         cloud: Arc::new(cloud),
-        delivery: Arc::new(MeteredDelivery::new(viola, Arc::clone(&metrics))),
-        status: Arc::new(sinks),
-        witness: metrics,
+        delivery: Arc::new(MeteredDelivery::new(viola, Arc::clone(&sinks.metrics))),
+        status: Arc::new(sinks.statuses),
+        witness: Arc::new(Witnesses(witnesses)),
         clock: Arc::clone(&options.clock),
         inventory: inventory.clone(),
         claims: ClaimTable::default(),
@@ -291,6 +314,25 @@ fn first_seen(path: &Path, is_enabled: bool) -> BTreeMap<ConfigName, Timestamp> 
     let loaded = if is_enabled { read().unwrap_or_default() } else { Default::default() };
     let configs = loaded.snapshot.configs.into_iter();
     configs.filter_map(|(name, state)| Some((name, state.first_seen?))).collect()
+}
+
+fn encrypted(listener: TcpListener, tls: &MetricsTls) -> Result<TlsListener<TcpListener>, StartError> {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "multinic-operator".to_owned());
+    let listener = match tls {
+        MetricsTls::SelfMade => TlsListener::self_made(listener, &host),
+        MetricsTls::Files(TlsFiles { cert, key }) => {
+            TlsListener::new(listener, Certificate { cert: cert.clone(), key: key.clone() })
+        }
+    };
+    listener.map_err(StartError::new)
+}
+
+fn open_audit_log(settings: &Settings) -> Result<Option<Arc<AuditLog>>, StartError> {
+    let open = |path: &PathBuf| {
+        let problem = |error| StartError(format!("--audit-log {}: {error}", path.display()));
+        AuditLog::open(path).map(Arc::new).map_err(problem)
+    };
+    settings.audit_log.as_ref().map(open).transpose()
 }
 
 async fn bind_optional(

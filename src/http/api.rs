@@ -11,7 +11,7 @@ use axum::{Router, middleware};
 use super::error::ApiError;
 use super::readers::{ConfigReader, HealthReader, InventoryReader, TreeReader};
 use super::token_file::TokenFile;
-use super::{auth, configs, guard, interfaces};
+use super::{auth, configs, guard, interfaces, log_level};
 
 /// Who leads, while it is another replica.
 pub type Standby = Arc<dyn Fn() -> Option<String> + Send + Sync>;
@@ -55,6 +55,7 @@ pub fn api_router(parts: ApiParts) -> Router {
         .route("/v1/configs", get(configs::list))
         .route("/v1/configs/{namespace}/{name}", get(configs::one))
         .route("/v1/actors", get(configs::actors))
+        .route("/v1/log-level", get(log_level::get).put(log_level::put))
         .route_layer(middleware::from_fn_with_state(api.clone(), auth::admit));
     let open = Router::new().route("/healthz", get(healthz));
     guarded(admitted.merge(open).with_state(api))

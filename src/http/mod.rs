@@ -11,6 +11,7 @@ mod configs;
 mod error;
 mod guard;
 mod interfaces;
+mod log_level;
 mod ops;
 mod page;
 mod query;

@@ -48,6 +48,7 @@ fn without_anything_said_it_runs_with_the_documented_defaults() {
         },
         viola: ViolaSettings { timeout: Duration::from_secs(30), insecure_tls: false, token_file: None },
         metrics_address: Some(ListenAddress::any(8080)),
+        metrics_tls: None,
         health_address: Some(ListenAddress::any(8081)),
         ca_bundle: None,
         defaults: Defaults::default(),
@@ -179,7 +180,20 @@ fn every_flag_of_the_previous_operator_is_taken() {
             assert!(!warned.iter().any(|line| line.contains(name)), "{name}: {warned:?}");
         }
     }
-    assert!(warnings(&["--metrics-secure"])[0].contains("plain HTTP"));
+}
+
+#[test]
+fn metrics_are_served_over_tls_with_a_given_or_a_self_made_certificate() {
+    let tls = |args: &[&str]| settings(args, &[]).metrics_tls;
+    assert_eq!(tls(&[]), None);
+    assert_eq!(tls(&["--metrics-secure=false"]), None);
+    assert_eq!(tls(&["--metrics-secure"]), Some(MetricsTls::SelfMade));
+    let files = |cert: &str, key: &str| {
+        Some(MetricsTls::Files(TlsFiles { cert: cert.into(), key: key.into() }))
+    };
+    assert_eq!(tls(&["--metrics-secure", "--metrics-cert-path=/c"]), files("/c/tls.crt", "/c/tls.key"));
+    let named = ["--metrics-secure", "--metrics-cert-path=/c", "--metrics-cert-name=a", "--metrics-cert-key=b"];
+    assert_eq!(tls(&named), files("/c/a", "/c/b"));
 }
 
 #[test]

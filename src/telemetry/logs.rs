@@ -1,6 +1,8 @@
 //! Where log lines go and what they look like.
 
+use std::fmt;
 use std::io::IsTerminal;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
@@ -40,6 +42,45 @@ pub enum LogSetupError {
     AlreadySet,
 }
 
+type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+
+/// What is logged at present, and the way to change it while the process runs.
+pub struct LogLevel {
+    level: Mutex<String>,
+    reload: Reload,
+}
+
+static LEVEL: OnceLock<LogLevel> = OnceLock::new();
+
+/// The level of this process' log; `None` while logging is not set up.
+pub fn log_level() -> Option<&'static LogLevel> {
+    LEVEL.get()
+}
+
+impl fmt::Debug for LogLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogLevel").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+impl LogLevel {
+    /// As it was given.
+    pub fn get(&self) -> String {
+        self.level.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Logs at another level, or by other directives, from now on; until the process ends.
+    ///
+    /// # Errors
+    /// When the level cannot be read; then nothing changes.
+    pub fn set(&self, level: &str) -> Result<(), LogSetupError> {
+        let problem = |problem| LogSetupError::Level { level: level.to_owned(), problem };
+        (self.reload)(filter(level)?).map_err(problem)?;
+        level.trim().clone_into(&mut *self.level.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+}
+
 /// Sends log lines to the standard error, so that the standard output belongs to a command's result.
 ///
 /// # Errors
@@ -52,13 +93,24 @@ pub fn init_logs(settings: &LogSettings) -> Result<(), LogSetupError> {
         false => LogFormat::Json,
     });
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let result = match format {
-        LogFormat::Human => lines.with_ansi(is_terminal).finish().try_init(),
+    let (result, reload): (_, Reload) = match format {
+        LogFormat::Human => {
+            let lines = lines.with_ansi(is_terminal).with_filter_reloading();
+            let handle = lines.reload_handle();
+            let reload = move |filter| handle.reload(filter).map_err(|error| error.to_string());
+            (lines.finish().try_init(), Box::new(reload))
+        }
         LogFormat::Json => {
-            lines.json().flatten_event(true).with_current_span(true).with_span_list(false).finish().try_init()
+            let lines = lines.json().flatten_event(true).with_current_span(true).with_span_list(false);
+            let lines = lines.with_filter_reloading();
+            let handle = lines.reload_handle();
+            let reload = move |filter| handle.reload(filter).map_err(|error| error.to_string());
+            (lines.finish().try_init(), Box::new(reload))
         }
     };
-    result.map_err(|_| LogSetupError::AlreadySet)
+    result.map_err(|_| LogSetupError::AlreadySet)?;
+    let level = Mutex::new(settings.level.trim().to_owned());
+    LEVEL.set(LogLevel { level, reload }).map_err(|_| LogSetupError::AlreadySet)
 }
 
 fn filter(level: &str) -> Result<EnvFilter, LogSetupError> {

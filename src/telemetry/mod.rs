@@ -1,5 +1,6 @@
 //! Logs and metrics.
 
+mod audit;
 mod configs;
 mod delivery;
 mod families;
@@ -11,11 +12,12 @@ mod process;
 mod recorder;
 mod tree;
 
+pub use audit::AuditLog;
 pub use configs::ConfigMetrics;
 pub use delivery::MeteredDelivery;
 pub use families::{Collector, Families, label};
-pub use fan_out::FanOut;
+pub use fan_out::{FanOut, Witnesses};
 pub use inventory::InventoryMetrics;
-pub use logs::{LogFormat, LogSettings, LogSetupError, init_logs};
+pub use logs::{LogFormat, LogLevel, LogSettings, LogSetupError, init_logs, log_level};
 pub use recorder::{InstallError, MetricsHandle, install};
 pub use tree::{HandleTimes, TreeMetrics};
