@@ -128,7 +128,7 @@ metrics! {
     WATCH_RESTARTS = "multinic_watch_restarts_total", Kind::Counter, COUNT, ["kind"],
         "Watches that had to be opened again, by kind of object.";
     WATCH_LAST_EVENT = "multinic_watch_last_event_timestamp_seconds", Kind::Gauge, SEC, ["kind"],
-        "When a watch last brought something, by kind of object.";
+        "When a watch last brought something, be it a list or a bookmark, by kind of object.";
     PROCESS_CPU = "process_cpu_seconds_total", Kind::Counter, SEC, [],
         "User and system CPU time of the process.";
     PROCESS_MEMORY = "process_resident_memory_bytes", Kind::Gauge, Some(Unit::Bytes), [],

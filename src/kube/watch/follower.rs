@@ -199,11 +199,15 @@ impl Follower {
         let raws = objects.iter().filter_map(|object| self.read(object)).collect();
         self.tell(|tracker| tracker.listed(&self.scope, raws), &objects);
         self.health.listed(&self.scope);
+        heard();
         Ok(version)
     }
 
     /// The version that an event leads to.
     fn take(&self, event: WatchEvent<DynamicObject>) -> Result<Option<String>, Box<kube::core::Status>> {
+        if !matches!(event, WatchEvent::Error(_)) {
+            heard();
+        }
         let (object, is_there) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, true),
             WatchEvent::Deleted(object) => (object, false),
@@ -211,8 +215,6 @@ impl Follower {
             WatchEvent::Error(status) => return Err(status),
         };
         metrics::counter!(names::WATCH_EVENTS, "kind" => KIND).increment(1);
-        metrics::gauge!(names::WATCH_LAST_EVENT, "kind" => KIND)
-            .set(Timestamp::now().as_duration().as_secs_f64());
         let version = object.metadata.resource_version.clone();
         if let Some(raw) = self.read(&object) {
             match is_there {
@@ -287,4 +289,10 @@ fn describe(error: &CallError) -> (String, String) {
         }
         _ => (error.to_string(), error.detail()),
     }
+}
+
+/// A watch of a quiet cluster brings a bookmark a minute: silence for longer means that it is dead.
+fn heard() {
+    let now = Timestamp::now().as_duration().as_secs_f64();
+    metrics::gauge!(names::WATCH_LAST_EVENT, "kind" => KIND).set(now);
 }
