@@ -28,8 +28,9 @@ fmt: ## Format the code
 golden: ## Write the generated files anew (CRD, golden answers)
 	UPDATE_GOLDEN=1 $(CARGO) test -p multinic-operator
 
-bench: ## Measure: a hundred configs against one, and what one hung cloud costs the others
+bench: ## Measure: a hundred configs against one, what one hung cloud costs the others, what a scrape costs
 	$(CARGO) bench --profile e2e --bench scale
+	$(CARGO) bench --profile e2e --bench scrape
 
 e2e: e2e-openstack e2e-kube ## Run the tests against real services
 

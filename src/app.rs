@@ -33,7 +33,7 @@ use crate::source_dir::FolderOptions;
 use crate::store::{self, JsonFileStore, MemoryStore, MeteredStore};
 use crate::telemetry::{
     AuditLog, Collector, ConfigMetrics, FanOut, HandleTimes, InventoryMetrics, MeteredDelivery, TreeMetrics,
-    Witnesses,
+    Witnesses, names,
 };
 use crate::upstream::{CloudLimits, Upstream, UpstreamSettings};
 use crate::viola::{ViolaClient, ViolaSettings};
@@ -115,6 +115,7 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     // Whoever started us may have installed it before: then that one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let metrics = crate::telemetry::install().map_err(StartError::new)?;
+    metrics.gauge(names::LEADER, &[], 1.0);
     let api = bind(&settings.inventory.address, "--inventory-addr").await?;
     let metrics_listener = bind_optional(settings.metrics_address.as_ref(), "--metrics-bind-address").await?;
     let health_listener =

@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
                 })
             }));
         } else if former.metrics_cert_path.is_some() {
-            self.warn("--metrics-cert-path has no effect without --metrics-secure");
+            self.warn("--metrics-cert-path is ignored: metrics are served over plain HTTP");
         }
         // They once switched something; without it they mean what is the case anyway.
         self.flag_is_on("--enable-http2", former.enable_http2);

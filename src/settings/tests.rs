@@ -54,6 +54,7 @@ fn without_anything_said_it_runs_with_the_documented_defaults() {
         defaults: Defaults::default(),
         cloud: CloudLimits { max_in_flight: 4, rate: 10.0, burst: 20, neutron_request_bytes: 3800 },
         log: LogSettings { format: None, level: "info".into() },
+        audit_log: None,
     };
     assert_eq!(settings, expect);
 }
@@ -221,7 +222,6 @@ fn what_is_not_there_yet_is_warned_of_by_name() {
         "--manage-crds=true",
         "--cluster-namespaces=a",
         "--magnum-namespace=m",
-        "--audit-log=a",
     ] {
         let name = flag.split('=').next().unwrap();
         assert_eq!(

@@ -48,6 +48,18 @@ pub const FROM_ZERO: &[(&str, &[(&str, &str)])] = &[
     (INVENTORY_PERSIST_DURATION, &[]),
 ];
 
+/// The metric and the labels of a sample line of Prometheus' text format; `None` for a comment.
+pub fn of_sample(line: &str) -> Option<(&str, Vec<&str>)> {
+    let (series, _value) = line.rsplit_once(' ').filter(|_| !line.starts_with('#'))?;
+    let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+    let whole = |suffix| name.strip_suffix(suffix).filter(|name| find(name).is_some());
+    let name = ["_bucket", "_sum", "_count"].into_iter().find_map(whole).unwrap_or(name);
+    // No value of ours ends in `,name`: what stands before `="` is a label.
+    let labels = labels.trim_end_matches('}').split("=\"").map(|text| text.rsplit(',').next().unwrap_or(text));
+    let labels = labels.filter(|label| !label.contains('"') && !label.is_empty() && *label != "le");
+    Some((name, labels.collect()))
+}
+
 /// What is known of a metric.
 pub fn find(name: &str) -> Option<&'static Metric> {
     ALL.iter().find(|metric| metric.name == name)

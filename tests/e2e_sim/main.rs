@@ -16,6 +16,7 @@ mod down_ports;
 mod folder;
 mod inventory;
 mod names;
+mod observability;
 mod odd_ports;
 mod odd_vms;
 mod plan_cases;
