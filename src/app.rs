@@ -60,11 +60,18 @@ pub struct Options {
     pub spread_first_polls: bool,
     /// How the folder is watched.
     pub folder: FolderOptions,
+    /// The supervision tree, still without actors.
+    pub tree: Tree,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), spread_first_polls: true, folder: FolderOptions::default() }
+        Self {
+            clock: Arc::new(SystemClock),
+            spread_first_polls: true,
+            folder: FolderOptions::default(),
+            tree: Tree::new("root", "root"),
+        }
     }
 }
 
@@ -121,7 +128,7 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let health_listener =
         bind_optional(settings.health_address.as_ref(), "--health-probe-bind-address").await?;
     let Objects { source, events, secrets, statuses } = Objects::start(settings, &options).await?;
-    let tree = Tree::new("root", "root").timed_by(Arc::new(HandleTimes(metrics.clone())));
+    let tree = options.tree.clone().timed_by(Arc::new(HandleTimes(metrics.clone())));
     let inventory = InventoryHandle::default();
     let configs = Arc::new(ConfigBoard::default());
     let config_metrics = Arc::new(ConfigMetrics::new(metrics.clone()));

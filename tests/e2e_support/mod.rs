@@ -4,9 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use multinic_actors::supervision::Tree;
+use multinic_actors::testing::Faults;
 use multinic_operator::app::{self, Options, Running};
 use multinic_operator::settings::Settings;
 use multinic_operator::sim::SimViola;
@@ -23,6 +25,7 @@ pub struct Operator {
     folder: tempfile::TempDir,
     flags: Vec<String>,
     spread: bool,
+    faults: Option<Faults>,
     running: Option<Running>,
     client: OnceLock<reqwest::Client>,
 }
@@ -102,6 +105,7 @@ impl Operator {
             folder: tempfile::tempdir().expect("a temporary folder"),
             flags: Vec::new(),
             spread: false,
+            faults: None,
             running: None,
             client: OnceLock::new(),
         }
@@ -110,6 +114,12 @@ impl Operator {
     /// More flags for the next start.
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
+        self
+    }
+
+    /// Lets actors fail when and as often as this plan says.
+    pub fn faults(mut self, faults: &Faults) -> Self {
+        self.faults = Some(faults.clone());
         self
     }
 
@@ -164,6 +174,10 @@ impl Operator {
                 debounce: Duration::from_millis(20),
                 rescan: Duration::from_secs(5),
                 grace: Duration::from_millis(100),
+            },
+            tree: match &self.faults {
+                Some(faults) => Tree::with_faults("root", "root", Arc::new(faults.clone())),
+                None => Tree::new("root", "root"),
             },
             ..Options::default()
         };
