@@ -4,7 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint fmt golden bench e2e e2e-openstack e2e-kube
+.PHONY: help demo build test lint fmt golden bench e2e e2e-openstack e2e-kube e2e-observability
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -32,7 +32,7 @@ bench: ## Measure: a hundred configs against one, what one hung cloud costs the 
 	$(CARGO) bench --profile e2e --bench scale
 	$(CARGO) bench --profile e2e --bench scrape
 
-e2e: e2e-openstack e2e-kube ## Run the tests against real services
+e2e: e2e-openstack e2e-kube e2e-observability ## Run the tests against real services
 
 e2e-openstack: ## Run the operator against a real Keystone, Neutron and Nova on loopback (installs them: Debian, Python)
 	$(CARGO) test --test e2e_openstack --no-run
@@ -41,6 +41,13 @@ e2e-openstack: ## Run the operator against a real Keystone, Neutron and Nova on 
 e2e-kube: ## Run the operator against a real Kubernetes API on loopback (builds it once: Go, Python, 5-10 min; KUBE_TESTBED_KUBECONFIG=FILE: yours)
 	$(CARGO) test --test e2e_kube --no-run
 	tests/env/kube/e2e.sh $(CARGO) test --test e2e_kube -- --ignored --nocapture --test-threads=1
+
+e2e-observability: ## Check dashboards and alerts with a real Prometheus (fetched once: Debian's package, unpacked into the cache)
+	$(CARGO) test --test e2e_observability --no-run
+	tools=$$(tests/env/kube/tools.sh prom) && eval "$$tools" && \
+	promtool check rules dashboards/alerts.yaml && \
+	promtool test rules dashboards/tests/alerts.yaml && \
+	RUST_BACKTRACE=0 $(CARGO) test --test e2e_observability -- --include-ignored --nocapture --test-threads=1
 
 # --- charts, manifests, image
 

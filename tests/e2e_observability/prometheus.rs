@@ -1,0 +1,150 @@
+//! A Prometheus on loopback with our rules, in which a minute takes a second.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::e2e_support::{GLANCE, Operator, PATIENCE};
+
+/// A child process with its data. Ended when it is dropped.
+pub struct Prometheus {
+    child: Child,
+    address: SocketAddr,
+    folder: tempfile::TempDir,
+    client: reqwest::Client,
+}
+
+impl Prometheus {
+    /// Starts one that scrapes the operator every second.
+    pub async fn of(operator: &Operator) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let target = operator.running().metrics.unwrap();
+        std::fs::write(folder.path().join("alerts.yaml"), hurried(&alerts())).unwrap();
+        std::fs::write(folder.path().join("prometheus.yaml"), configuration(target)).unwrap();
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let mut command = Command::new("prometheus");
+        command
+            .arg(format!("--config.file={}", folder.path().join("prometheus.yaml").display()))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        let child = command.spawn().expect("prometheus on PATH: run `make e2e-observability`");
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let prometheus = Self { child, address, folder, client };
+        prometheus.until_scraped().await;
+        prometheus
+    }
+
+    async fn until_scraped(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.client.get(format!("http://{}/-/ready", self.address)).send().await;
+            let is_ready = answer.is_ok_and(|answer| answer.status().is_success());
+            if is_ready && !self.query("multinic_build_info").await.is_empty() {
+                return;
+            }
+            let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+            assert!(Instant::now() < deadline, "prometheus does not scrape:\n{log}");
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    async fn api(&self, path: &str, query: &[(&str, &str)]) -> Value {
+        let url = format!("http://{}/api/v1/{path}", self.address);
+        let answer = self.client.get(url).query(query).send().await.unwrap();
+        let answer: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+        assert_eq!(answer["status"], "success", "{path} {query:?}: {answer}");
+        answer["data"].clone()
+    }
+
+    /// The samples of an instant query that are numbers.
+    pub async fn query(&self, query: &str) -> Vec<Value> {
+        let data = self.api("query", &[("query", query)]).await;
+        let samples = data["result"].as_array().cloned().unwrap_or_default();
+        samples.into_iter().filter(|sample| sample["value"][1] != "NaN").collect()
+    }
+
+    /// The names of the alerts that fire, with their severity.
+    pub async fn firing(&self) -> Vec<(String, String)> {
+        let alerts = self.api("alerts", &[]).await;
+        let label = |alert: &Value, name: &str| alert["labels"][name].as_str().unwrap_or_default().to_owned();
+        let alerts = alerts["alerts"].as_array().cloned().unwrap_or_default();
+        let firing = alerts.iter().filter(|alert| alert["state"] == "firing");
+        let mut names: Vec<_> =
+            firing.map(|alert| (label(alert, "alertname"), label(alert, "severity"))).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Rules that cannot be evaluated, with Prometheus' words.
+    pub async fn broken_rules(&self) -> Vec<String> {
+        let data = self.api("rules", &[]).await;
+        let groups = data["groups"].as_array().cloned().unwrap_or_default();
+        let rules = groups.iter().flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default());
+        rules.filter(|rule| rule["health"] != "ok").map(|rule| rule.to_string()).collect()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn alerts() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("dashboards/alerts.yaml")).unwrap()
+}
+
+fn configuration(target: SocketAddr) -> String {
+    format!(
+        "global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}\n\
+         rule_files: [alerts.yaml]\n\
+         scrape_configs:\n- job_name: multinic\n  honor_labels: true\n  static_configs: [{{targets: [\"{target}\"]}}]\n"
+    )
+}
+
+/// The same rules with `for` and windows a sixtieth as long. Thresholds stay as they are.
+pub fn hurried(rules: &str) -> String {
+    let shorten = |text: &str| -> Option<String> {
+        let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+        let number: u32 = number.parse().ok()?;
+        match unit {
+            "m" => Some(format!("{number}s")),
+            "h" => Some(format!("{number}m")),
+            _ => None,
+        }
+    };
+    let windows = |line: &str| {
+        let mut parts = line.split('[');
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let window = part.split_once(']').and_then(|(window, rest)| Some((shorten(window)?, rest)));
+            match window {
+                Some((window, rest)) => out += &format!("[{window}]{rest}"),
+                None => out += &format!("[{part}"),
+            }
+        }
+        out
+    };
+    let line = |line: &str| match line.trim().strip_prefix("for: ").and_then(shorten) {
+        Some(time) => line.replace(line.trim(), &format!("for: {time}")),
+        None if line.trim_start().starts_with("description:") => line.to_owned(),
+        None => windows(line),
+    };
+    rules.lines().map(|text| line(text) + "\n").collect()
+}
+
+#[test]
+fn a_minute_of_the_rules_becomes_a_second_and_nothing_else_changes() {
+    let rules = "  for: 10m\n  expr: rate(x[5m]) > 600 and y[1h]\n  description: \"5m [2m] {{ $value }}\"\n";
+    let hurried = hurried(rules);
+    assert_eq!(hurried, "  for: 10s\n  expr: rate(x[5s]) > 600 and y[1m]\n  description: \"5m [2m] {{ $value }}\"\n");
+}
