@@ -68,7 +68,11 @@ fn status(id: &ConfigId) -> ConfigStatus {
         nodes: NodeCounts { desired: 10, delivered: 10, skipped: 0 },
         skipped: Vec::new(),
         pending_changes: Vec::new(),
-        ports: BTreeMap::from([(Verdict::Selected, 20), (Verdict::NoTargetSubnet, 10), (Verdict::BeforeBaseline, 3)]),
+        ports: BTreeMap::from([
+            (Verdict::Selected, 20),
+            (Verdict::NoTargetSubnet, 10),
+            (Verdict::BeforeBaseline, 3),
+        ]),
         vms: Vec::new(),
         next_poll_at: Some(now),
         last_poll_at: Some(now - jiff::SignedDuration::from_secs(120)),

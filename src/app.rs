@@ -27,8 +27,8 @@ use crate::http::{self, ApiParts, Certificate, ConfigBoard, ServeLimits, TlsList
 use crate::kube::status::StatusWriter;
 use crate::openstack::{OpenstackCloud, OpenstackSettings};
 use crate::secrets::SecretSource;
-use crate::settings::{MetricsTls, Settings, TlsFiles};
 use crate::settings::values::ListenAddress;
+use crate::settings::{MetricsTls, Settings, TlsFiles};
 use crate::source_dir::FolderOptions;
 use crate::store::{self, JsonFileStore, MemoryStore, MeteredStore};
 use crate::telemetry::{
@@ -138,7 +138,8 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         Arc::new(InventoryMetrics(inventory.clone())),
     ];
     let metrics = metrics.with(collectors);
-    let mut sinks: Vec<Arc<dyn StatusSink>> = vec![Arc::clone(&configs) as _, Arc::clone(&config_metrics) as _];
+    let mut sinks: Vec<Arc<dyn StatusSink>> =
+        vec![Arc::clone(&configs) as _, Arc::clone(&config_metrics) as _];
     sinks.extend(statuses.clone().map(|writer| writer as _));
     let audit_log = open_audit_log(settings)?;
     let sinks = Sinks { statuses: FanOut(sinks), metrics: config_metrics, audit_log: audit_log.clone() };

@@ -25,8 +25,9 @@ pub(super) async fn put(State(api): State<Api>, body: Bytes) -> Result<Json<Leve
     if api.parts.token.is_none() {
         return Err(ApiError::forbidden("the log level can be changed only with --api-token-file"));
     }
-    let wanted: Level = serde_json::from_slice(&body)
-        .map_err(|error| ApiError::bad_request(format!("the body must be like {{\"level\":\"info\"}}: {error}")))?;
+    let wanted: Level = serde_json::from_slice(&body).map_err(|error| {
+        ApiError::bad_request(format!("the body must be like {{\"level\":\"info\"}}: {error}"))
+    })?;
     let log = current()?;
     log.set(&wanted.level).map_err(|error| ApiError::bad_request(error.to_string()))?;
     tracing::warn!("the log level is now {:?}, by a request to the API", log.get());

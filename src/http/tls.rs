@@ -237,7 +237,11 @@ mod tests {
         let router = Router::new().route("/metrics", get(|| async { "ok" }));
         let server = tokio::spawn(serve(listener, router, ServeLimits::default(), stop.clone()));
         let client = |is_careless: bool| {
-            reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(is_careless).build().unwrap()
+            reqwest::Client::builder()
+                .no_proxy()
+                .tls_danger_accept_invalid_certs(is_careless)
+                .build()
+                .unwrap()
         };
         let url = format!("https://localhost:{port}/metrics");
         assert!(client(false).get(&url).send().await.is_err());

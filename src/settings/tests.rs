@@ -189,11 +189,11 @@ fn metrics_are_served_over_tls_with_a_given_or_a_self_made_certificate() {
     assert_eq!(tls(&[]), None);
     assert_eq!(tls(&["--metrics-secure=false"]), None);
     assert_eq!(tls(&["--metrics-secure"]), Some(MetricsTls::SelfMade));
-    let files = |cert: &str, key: &str| {
-        Some(MetricsTls::Files(TlsFiles { cert: cert.into(), key: key.into() }))
-    };
+    let files =
+        |cert: &str, key: &str| Some(MetricsTls::Files(TlsFiles { cert: cert.into(), key: key.into() }));
     assert_eq!(tls(&["--metrics-secure", "--metrics-cert-path=/c"]), files("/c/tls.crt", "/c/tls.key"));
-    let named = ["--metrics-secure", "--metrics-cert-path=/c", "--metrics-cert-name=a", "--metrics-cert-key=b"];
+    let named =
+        ["--metrics-secure", "--metrics-cert-path=/c", "--metrics-cert-name=a", "--metrics-cert-key=b"];
     assert_eq!(tls(&named), files("/c/a", "/c/b"));
 }
 

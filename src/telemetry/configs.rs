@@ -269,7 +269,11 @@ impl Series {
         families.sample(names::CONFIG_INTERFACES, own, count(&Verdict::Selected));
         families.sample(names::CONFIG_DOWN_PORTS, own, f64::from(self.down_ports));
         for verdict in &self.verdicts {
-            families.sample(names::CONFIG_PORTS, &with(own, "verdict", &format!("{verdict:?}")), count(verdict));
+            families.sample(
+                names::CONFIG_PORTS,
+                &with(own, "verdict", &format!("{verdict:?}")),
+                count(verdict),
+            );
         }
     }
 

@@ -55,7 +55,8 @@ pub fn of_sample(line: &str) -> Option<(&str, Vec<&str>)> {
     let whole = |suffix| name.strip_suffix(suffix).filter(|name| find(name).is_some());
     let name = ["_bucket", "_sum", "_count"].into_iter().find_map(whole).unwrap_or(name);
     // No value of ours ends in `,name`: what stands before `="` is a label.
-    let labels = labels.trim_end_matches('}').split("=\"").map(|text| text.rsplit(',').next().unwrap_or(text));
+    let labels =
+        labels.trim_end_matches('}').split("=\"").map(|text| text.rsplit(',').next().unwrap_or(text));
     let labels = labels.filter(|label| !label.contains('"') && !label.is_empty() && *label != "le");
     Some((name, labels.collect()))
 }

@@ -46,7 +46,9 @@ async fn troubled_world() -> (World, Vec<String>) {
     wrong.subnets = vec![unknown.clone()];
     let mut paused = world.spec("paused", &vms[2..3]);
     paused.spec.push("paused: true".to_owned());
-    for spec in [&world.spec("good", &vms[..1]), &world.spec("partly", &[vms[1].clone(), unknown]), &paused, &wrong] {
+    for spec in
+        [&world.spec("good", &vms[..1]), &world.spec("partly", &[vms[1].clone(), unknown]), &paused, &wrong]
+    {
         world.operator.declare(spec);
     }
     world.operator.start().await;
@@ -58,7 +60,8 @@ async fn troubled_world() -> (World, Vec<String>) {
 async fn every_panel_has_data_and_every_rule_can_be_evaluated() {
     let (world, vms) = troubled_world().await;
     let prometheus = Prometheus::of(&world.operator).await;
-    let is_expected = |(_, query): &(String, String)| !WITHOUT_DATA.iter().any(|(name, _)| query.contains(name));
+    let is_expected =
+        |(_, query): &(String, String)| !WITHOUT_DATA.iter().any(|(name, _)| query.contains(name));
     let (mut open, absent): (Vec<_>, Vec<_>) = panel_queries().into_iter().partition(is_expected);
     let (count, start) = (open.len(), Instant::now());
     let mut step = 0;
@@ -101,6 +104,7 @@ async fn promtool_finds_nothing_to_say_about_the_metrics() {
     let mut child = promtool.spawn().expect("promtool on PATH: run `make e2e-observability`");
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{said}");
 }

@@ -146,5 +146,8 @@ pub fn hurried(rules: &str) -> String {
 fn a_minute_of_the_rules_becomes_a_second_and_nothing_else_changes() {
     let rules = "  for: 10m\n  expr: rate(x[5m]) > 600 and y[1h]\n  description: \"5m [2m] {{ $value }}\"\n";
     let hurried = hurried(rules);
-    assert_eq!(hurried, "  for: 10s\n  expr: rate(x[5s]) > 600 and y[1m]\n  description: \"5m [2m] {{ $value }}\"\n");
+    assert_eq!(
+        hurried,
+        "  for: 10s\n  expr: rate(x[5s]) > 600 and y[1m]\n  description: \"5m [2m] {{ $value }}\"\n"
+    );
 }

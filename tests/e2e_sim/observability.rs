@@ -38,8 +38,11 @@ async fn what_is_scraped_are_the_metrics_of_the_table_with_its_labels_and_all_of
         assert_eq!(labels, expected, "{name}");
         seen.insert(name);
     }
-    let missing: Vec<_> =
-        names::ALL.iter().map(|m| m.name).filter(|name| !seen.contains(name) && !NOT_HERE.contains(name)).collect();
+    let missing: Vec<_> = names::ALL
+        .iter()
+        .map(|m| m.name)
+        .filter(|name| !seen.contains(name) && !NOT_HERE.contains(name))
+        .collect();
     assert_eq!(missing, [""; 0], "in\n{text}");
 }
 
@@ -103,7 +106,10 @@ async fn the_audit_log_has_a_line_for_each_change_and_none_for_anything_else() {
     let text = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 3, "{text}");
-    assert!(lines[..2].iter().all(|line| line["before"].is_null() && line["config"]["name"] == "a"), "{text}");
+    assert!(
+        lines[..2].iter().all(|line| line["before"].is_null() && line["config"]["name"] == "a"),
+        "{text}"
+    );
     let lengths = ["before", "after"].map(|side| lines[2][side].as_array().map(Vec::len));
     assert_eq!((&lines[2]["node"], lengths), (&json!("node-1"), [Some(1), Some(2)]), "{text}");
 }
@@ -119,7 +125,12 @@ async fn the_log_level_changes_at_run_time_for_who_has_the_token() {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let url = format!("http://{}/v1/log-level", process.api);
     let put = |body: Value, token: &'static str| {
-        client.put(&url).bearer_auth(token).header("content-type", "application/json").body(body.to_string()).send()
+        client
+            .put(&url)
+            .bearer_auth(token)
+            .header("content-type", "application/json")
+            .body(body.to_string())
+            .send()
     };
     let status = |answer: reqwest::Result<reqwest::Response>| answer.unwrap().status().as_u16();
     assert_eq!(status(put(json!({"level": "debug"}), "wrong").await), 401);
@@ -127,7 +138,10 @@ async fn the_log_level_changes_at_run_time_for_who_has_the_token() {
     assert_eq!(status(put(json!({"no": 1}), "s3cret-token").await), 400);
     let is_debug = |process: &Process| process.log_lines().iter().any(|line| line["level"] == "DEBUG");
     assert!(!is_debug(&process), "{}", process.log_end());
-    assert_eq!(status(put(json!({"level": "info,hyper_util=trace,reqwest=trace"}), "s3cret-token").await), 200);
+    assert_eq!(
+        status(put(json!({"level": "info,hyper_util=trace,reqwest=trace"}), "s3cret-token").await),
+        200
+    );
     let answer = client.get(&url).bearer_auth("s3cret-token").send().await.unwrap().text().await.unwrap();
     assert_eq!(answer, r#"{"level":"info,hyper_util=trace,reqwest=trace"}"#);
     let deadline = Instant::now() + PATIENCE;

@@ -189,7 +189,8 @@ impl State {
         };
         let decisions = self.decisions.iter().filter(|(vm, _)| !is_held(vm));
         let ports = decisions.flat_map(|(_, decision)| &decision.verdicts);
-        let selected = ports.filter(|port| port.verdict == Verdict::Selected && !delivered.contains(&port.port));
+        let selected =
+            ports.filter(|port| port.verdict == Verdict::Selected && !delivered.contains(&port.port));
         self.waiting.keep(selected.map(|port| port.port.clone()), now());
     }
 
