@@ -330,7 +330,13 @@ impl State {
     }
 
     fn publish(&mut self, shared: &Shared) {
+        let was_ready = self.progress.verdict.as_ref().and_then(|(reason, _)| reason.ready());
         let status = self.progress.status(&self.config, shared.clock.now());
+        // Why it is not ready is told by whoever failed.
+        if status.ready == Some(true) && was_ready != Some(true) {
+            let (config, round, reason) = (&self.config.id.name, self.round, status.reason);
+            tracing::info!(%config, round, %reason, "{config}: ready: {}", status.message);
+        }
         shared.status.publish(&self.config.id, Arc::new(status));
     }
 }

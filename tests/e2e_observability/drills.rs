@@ -1,6 +1,6 @@
 //! Something breaks: its own alert pages, and no other one.
 //!
-//! The watch and the leader need a cluster; their alerts are tested with `promtool test rules`.
+//! The watch has its drill in `watch`; the leaders' alerts are tested with `promtool test rules`.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ async fn healthy(operator: Operator, vms: usize) -> (World, Prometheus, crate::e
 }
 
 /// Waits for the page, and sees that it stays the only one.
-async fn pages_alone(prometheus: &Prometheus, alert: &str) {
+pub async fn pages_alone(prometheus: &Prometheus, alert: &str) {
     let pages = async || -> Vec<String> {
         let firing = prometheus.firing().await;
         firing.into_iter().filter(|(_, severity)| severity == "page").map(|(name, _)| name).collect()

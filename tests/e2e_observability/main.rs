@@ -4,9 +4,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "../e2e_kube/cluster.rs"]
+#[allow(dead_code)]
+mod cluster;
 #[path = "../e2e_support/mod.rs"]
 mod e2e_support;
 mod prometheus;
+mod watch;
 #[path = "../e2e_sim/world.rs"]
 #[allow(dead_code)] // its other half is used there
 mod world;

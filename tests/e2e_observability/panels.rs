@@ -12,7 +12,7 @@ use crate::prometheus::Prometheus;
 use crate::world::{STORAGE, World};
 
 /// Panels without data here, and why.
-const WITHOUT_DATA: [(&str, &str); 3] = [
+pub const WITHOUT_DATA: [(&str, &str); 3] = [
     ("multinic_watch_events_total", "no cluster: the objects come from a folder"),
     ("multinic_watch_restarts_total", "no cluster: the objects come from a folder"),
     ("multinic_watch_last_event_timestamp_seconds", "no cluster: the objects come from a folder"),
@@ -21,7 +21,7 @@ const WITHOUT_DATA: [(&str, &str); 3] = [
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// (panel, query) of both dashboards, with the variables filled in.
-fn panel_queries() -> Vec<(String, String)> {
+pub fn panel_queries() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for name in ["overview", "internals"] {
         let path = format!("{}/dashboards/{name}.json", env!("CARGO_MANIFEST_DIR"));
@@ -67,13 +67,7 @@ async fn every_panel_has_data_and_every_rule_can_be_evaluated() {
     let mut step = 0;
     while !open.is_empty() {
         assert!(start.elapsed() < PATIENCE, "no data after {:.0?}: {open:#?}", start.elapsed());
-        // Changes go on, and every other one meets a Viola that refuses it at first.
-        match step % 4 {
-            0 => world.viola.set_answer(ViolaAnswer::Status(503, json!({"message": "away"}))),
-            1 => drop(world.port(&vms[step / 4 % 2], STORAGE)),
-            2 => world.viola.set_answer(ViolaAnswer::Accept),
-            _ => world.cloud.revoke_tokens(),
-        }
+        trouble(&world, &vms, step);
         step += 1;
         tokio::time::sleep(Duration::from_secs(2)).await;
         let mut without = Vec::new();
@@ -90,6 +84,33 @@ async fn every_panel_has_data_and_every_rule_can_be_evaluated() {
         println!("  {panel}");
     }
     assert_eq!(prometheus.broken_rules().await, [""; 0]);
+}
+
+/// Changes go on, and every other one meets a Viola that refuses it at first.
+fn trouble(world: &World, vms: &[String], step: usize) {
+    match step % 4 {
+        0 => world.viola.set_answer(ViolaAnswer::Status(503, json!({"message": "away"}))),
+        1 => drop(world.port(&vms[step / 4 % 2], STORAGE)),
+        2 => world.viola.set_answer(ViolaAnswer::Accept),
+        _ => world.cloud.revoke_tokens(),
+    }
+}
+
+/// `make dashboard-pictures`: five minutes of the troubled world, drawn.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "writes docs/images: make dashboard-pictures"]
+async fn pictures_of_the_dashboards() {
+    let Ok(folder) = std::env::var("DASHBOARD_PICTURES") else { return };
+    let (world, vms) = troubled_world().await;
+    let prometheus = Prometheus::of(&world.operator).await;
+    let start = Instant::now();
+    let mut step = 0;
+    while start.elapsed() < Duration::from_secs(200) {
+        trouble(&world, &vms, step);
+        step += 1;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    prometheus.draw(&folder, start.elapsed().as_secs_f64() / 60.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

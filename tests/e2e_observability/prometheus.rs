@@ -92,6 +92,16 @@ impl Prometheus {
     }
 }
 
+impl Prometheus {
+    /// Draws both dashboards from what was scraped, into a folder.
+    pub fn draw(&self, folder: &str, minutes: f64) {
+        let mut script = Command::new("python3");
+        script.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("dashboards/picture.py"));
+        script.args([&format!("http://{}", self.address), folder, &minutes.to_string()]);
+        assert!(script.status().unwrap().success(), "the pictures were not drawn");
+    }
+}
+
 impl Drop for Prometheus {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -111,7 +121,7 @@ fn configuration(target: SocketAddr) -> String {
     )
 }
 
-/// The same rules with `for` and windows a sixtieth as long. Thresholds stay as they are.
+/// The same rules with `for`, windows and ages a sixtieth as long. Other thresholds stay as they are.
 pub fn hurried(rules: &str) -> String {
     let shorten = |text: &str| -> Option<String> {
         let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
@@ -134,9 +144,17 @@ pub fn hurried(rules: &str) -> String {
         }
         out
     };
+    // `time() - x > 600`: the last number of the line.
+    let age = |line: &str| {
+        let (before, number) = line.rsplit_once(' ').unwrap_or(("", line));
+        let digits = number.trim_end_matches(')');
+        let seconds: f64 = digits.parse().unwrap_or_else(|_| panic!("no age in {line:?}"));
+        format!("{before} {}{}", seconds / 60.0, &number[digits.len()..])
+    };
     let line = |line: &str| match line.trim().strip_prefix("for: ").and_then(shorten) {
         Some(time) => line.replace(line.trim(), &format!("for: {time}")),
         None if line.trim_start().starts_with("description:") => line.to_owned(),
+        None if line.contains("time()") => age(line),
         None => windows(line),
     };
     rules.lines().map(|text| line(text) + "\n").collect()
@@ -144,10 +162,10 @@ pub fn hurried(rules: &str) -> String {
 
 #[test]
 fn a_minute_of_the_rules_becomes_a_second_and_nothing_else_changes() {
-    let rules = "  for: 10m\n  expr: rate(x[5m]) > 600 and y[1h]\n  description: \"5m [2m] {{ $value }}\"\n";
+    let rules = "  for: 10m\n  expr: rate(x[5m]) > 600 and y[1h]\n  (time() - z > 600)\n  description: \"5m [2m] {{ $value }}\"\n";
     let hurried = hurried(rules);
     assert_eq!(
         hurried,
-        "  for: 10s\n  expr: rate(x[5s]) > 600 and y[1m]\n  description: \"5m [2m] {{ $value }}\"\n"
+        "  for: 10s\n  expr: rate(x[5s]) > 600 and y[1m]\n  (time() - z > 10)\n  description: \"5m [2m] {{ $value }}\"\n"
     );
 }

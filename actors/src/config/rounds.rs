@@ -178,6 +178,7 @@ impl ConfigActor {
         let is_first = state.progress.round.is_none();
         if report.is_changed || is_first || state.progress.failure.is_some() {
             tracing::info!(
+                config = %state.config.id.name,
                 round = report.round,
                 "{}: {} of {} VMs have interfaces, {} skipped{}",
                 state.config.id.name,
@@ -224,7 +225,8 @@ impl ConfigActor {
         let request = error.request_id.as_ref().map_or(String::new(), |id| format!(" (request {id})"));
         let detail = format!("{}{request}, retrying in {:.0?}", error.message, wait);
         if is_new {
-            tracing::warn!(reason = %error.reason, round = state.round, "{}: {detail}", state.config.id.name);
+            let config = &state.config.id.name;
+            tracing::warn!(%config, round = state.round, reason = %error.reason, "{config}: {detail}");
         }
         state.node.set_last_error(Some(error.message.clone()));
         state.progress.observed_generation = state.round_config.generation;

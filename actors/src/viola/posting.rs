@@ -14,6 +14,7 @@ use crate::domain::inventory::{Event, RecordKey};
 use crate::domain::node::NodeConfig;
 use crate::domain::outbox::{Accepted, Finished, Next};
 use crate::domain::post::PostFailure;
+use crate::domain::reason::Reason;
 use crate::supervision::{TaskPanicked, Ticket};
 
 /// The receiver's adapter has a deadline; this one lies far beyond it, and only a defect reaches it.
@@ -142,11 +143,11 @@ impl State {
         let name = &self.config.id.name;
         match &finished.failure {
             Some(failure) if self.logged_failure.as_ref() != Some(failure) => {
-                tracing::warn!("{name}: {failure}");
+                tracing::warn!(config = %name, reason = %Reason::ViolaPostError, "{name}: {failure}");
                 self.logged_failure = Some(failure.clone());
             }
             None if !finished.accepted.is_empty() && self.logged_failure.take().is_some() => {
-                tracing::info!("{name}: node configs are taken again");
+                tracing::info!(config = %name, "{name}: node configs are taken again");
             }
             Some(_) | None => {}
         }
