@@ -70,6 +70,10 @@ enum Ended {
 
 impl Follower {
     pub(super) async fn run(self, seed: u64) {
+        // From zero, so that a rate over them exists before anything happens.
+        for name in [names::WATCH_EVENTS, names::WATCH_RESTARTS] {
+            metrics::counter!(name, "kind" => KIND).increment(0);
+        }
         let seed = seed_for(seed, &self.scope.to_string());
         let mut backoff = Backoff::new(RETRY, seed, Instant::now());
         let mut jitter = Jitter::new(seed);
