@@ -167,6 +167,11 @@ impl Tree {
         self.shared.restarts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The root is started anew. It has no parent that was told why it ended: counted as an error.
+    pub fn note_root_restart(&self) {
+        self.count_restart(self.shared.root.0, ExitCause::Error);
+    }
+
     /// Restarts of one kind for one cause since the tree began.
     pub fn restarts_by(&self, kind: &str, cause: ExitCause) -> u64 {
         let restarts = self.shared.restarts.lock().unwrap_or_else(PoisonError::into_inner);
