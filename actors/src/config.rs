@@ -25,7 +25,7 @@ use crate::domain::vm::Decision;
 use crate::inventory::InventoryHandle;
 use crate::port::PortMsg;
 use crate::supervision::{
-    ChildSet, ChildSlot, Hook, Node, Outcome, TaskPanicked, TaskSlot, Ticket, TimerSlot,
+    ChildSet, ChildSlot, Hook, Node, Outcome, TaskPanicked, TaskSlot, Ticket, TimerSlot, now,
     stop_children_in_order,
 };
 use crate::token::TokenMsg;
@@ -47,8 +47,6 @@ pub enum ConfigMsg {
     Apply(Arc<Config>),
     /// It is time to look.
     PollDue(Ticket),
-    /// Something happened in the cloud: look now (from a listener).
-    Look,
     /// The answer to [`TokenMsg::Obtain`] (from the token actor).
     SessionReady {
         /// The round it was asked for.
@@ -75,7 +73,6 @@ impl ConfigMsg {
         match self {
             Self::Apply(_) => "Apply",
             Self::PollDue(_) => "PollDue",
-            Self::Look => "Look",
             Self::SessionReady { .. } => "SessionReady",
             Self::Observed(..) => "Observed",
             Self::RoundDone(_) => "RoundDone",
@@ -216,7 +213,6 @@ impl Actor for ConfigActor {
                     self.demand(state, Demand::POLL);
                 }
             }
-            ConfigMsg::Look => self.demand(state, Demand::EVENT),
             ConfigMsg::SessionReady { round, result } => self.session_ready(state, round, result),
             ConfigMsg::Observed(ticket, result) => self.observed(state, ticket, result),
             ConfigMsg::RoundDone(report) => self.round_done(state, *report),
@@ -339,8 +335,4 @@ impl State {
         }
         shared.status.publish(&self.config.id, Arc::new(status));
     }
-}
-
-fn now() -> std::time::Instant {
-    tokio::time::Instant::now().into_std()
 }

@@ -5,6 +5,7 @@
 #[path = "../e2e_support/mod.rs"]
 mod e2e_support;
 mod process;
+mod proxy;
 mod world;
 
 mod bad_cloud;
@@ -22,5 +23,6 @@ mod odd_vms;
 mod plan_cases;
 mod policy;
 mod rest;
+mod root_restart;
 mod secrecy;
 mod signals;

@@ -34,5 +34,5 @@ pub use shutdown::{Stopped, stop_children_in_order};
 pub use slot::{ChildSlot, ChildSpec, OnDue, Spawned};
 pub use stopwatch::{Handling, Stopwatch};
 pub use task::{AbortOnDrop, TaskPanicked, TaskSlot};
-pub use timer::{Ticket, TimerSlot};
+pub use timer::{Ticket, TimerSlot, now};
 pub use tree::{Tree, TreeNode};

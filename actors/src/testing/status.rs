@@ -11,12 +11,16 @@ use crate::domain::status::ConfigStatus;
 #[derive(Clone, Default)]
 pub struct StatusBoard(Arc<Mutex<Inner>>);
 
+type Echo = Arc<dyn Fn(&ConfigId) + Send + Sync>;
+
 #[derive(Default)]
 struct Inner {
     newest: BTreeMap<ConfigId, Arc<ConfigStatus>>,
     reasons: BTreeMap<ConfigId, Vec<Reason>>,
     /// Every skip that was ever shown.
     skips: BTreeMap<ConfigId, BTreeSet<String>>,
+    publications: usize,
+    echo: Option<Echo>,
 }
 
 impl StatusBoard {
@@ -46,6 +50,16 @@ impl StatusBoard {
         of_name.flat_map(|(_, skips)| skips).cloned().collect()
     }
 
+    /// How often anything was shown.
+    pub fn publications(&self) -> usize {
+        lock(&self.0).publications
+    }
+
+    /// Calls `echo` whenever a state is shown, as a watch that sees every status that is written.
+    pub fn echoes(&self, echo: impl Fn(&ConfigId) + Send + Sync + 'static) {
+        lock(&self.0).echo = Some(Arc::new(echo));
+    }
+
     /// Everything, to be shown when a test fails.
     pub fn all(&self) -> Vec<Arc<ConfigStatus>> {
         lock(&self.0).newest.values().map(Arc::clone).collect()
@@ -62,6 +76,12 @@ impl StatusSink for StatusBoard {
         let skips = status.skipped.iter().map(|skip| format!("{}: {}", skip.vm, skip.reason));
         inner.skips.entry(id.clone()).or_default().extend(skips);
         inner.newest.insert(id.clone(), status);
+        inner.publications += 1;
+        let echo = inner.echo.clone();
+        drop(inner);
+        if let Some(echo) = echo {
+            echo(id);
+        }
     }
 
     fn forget(&self, id: &ConfigId) {

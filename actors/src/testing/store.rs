@@ -15,6 +15,7 @@ pub struct FakeStore(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     content: Snapshot,
+    keeps_nothing: bool,
     loads: usize,
     saves: usize,
     load: Script<Trouble>,
@@ -37,6 +38,11 @@ impl FakeStore {
     /// What is kept durably.
     pub fn content(&self) -> Snapshot {
         lock(&self.0).content.clone()
+    }
+
+    /// Takes every write and keeps none, as the store of a disabled inventory.
+    pub fn keeps_nothing(&self) {
+        lock(&self.0).keeps_nothing = true;
     }
 
     /// How often it was read.
@@ -111,7 +117,9 @@ impl Store for FakeStore {
         async move {
             suffer(takes, trouble).await?;
             let mut inner = lock(&self.0);
-            inner.content = Snapshot::clone(&snapshot);
+            if !inner.keeps_nothing {
+                inner.content = Snapshot::clone(&snapshot);
+            }
             inner.saves += 1;
             Ok(())
         }

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::history::Delivered;
-use super::{Gathering, State, Viola, now, owner_of};
+use super::{Gathering, State, Viola, owner_of};
 use crate::config::ConfigMsg;
 use crate::domain::claims::Claimed;
 use crate::domain::config::Config;
@@ -16,6 +15,7 @@ use crate::domain::reason::SkipReason;
 use crate::domain::settle::{self, Settled, settle};
 use crate::domain::status::VmReport;
 use crate::domain::vm::{Decision, Outcome};
+use crate::supervision::now;
 
 impl Viola {
     pub(super) fn round(&self, state: &mut State, round: u64, expected: BTreeSet<VmId>, config: Arc<Config>) {
@@ -75,7 +75,7 @@ impl Viola {
             settle::Context {
                 policy: config.change_policy,
                 approvals: &config.approvals,
-                history: &Delivered::of(&state.outbox),
+                history: &state.outbox,
                 empty_before: &state.empty_before,
                 claim: &mut claim,
             },
@@ -101,13 +101,14 @@ impl Viola {
 
     /// Fills in what the inventory knows of the nodes and VMs at hand.
     pub(super) fn learn(&self, state: &mut State) {
-        let name = &state.config.id.name;
-        let nodes: BTreeSet<_> =
-            state.decisions.values().filter_map(|decision| decision.node.clone()).collect();
-        for record in self.inventory.applied().records_at(&state.config.provider) {
-            if !nodes.contains(&record.node_name) && !state.decisions.contains_key(&record.instance_id) {
-                continue;
-            }
+        let (name, provider) = (&state.config.id.name, &state.config.provider);
+        let applied = self.inventory.applied();
+        let at_node = |node: &NodeName| {
+            applied.records.get(&RecordKey { provider: provider.clone(), node: node.clone() })
+        };
+        let of_vms = state.decisions.keys().flat_map(|vm| applied.records_of(vm, provider));
+        let at_nodes = state.decisions.values().filter_map(|decision| at_node(decision.node.as_ref()?));
+        for record in of_vms.chain(at_nodes) {
             let delivered = Arc::clone(&record.config);
             match &record.owner {
                 Some(owner) if &owner.id.name != name => state.outbox.learn_foreign(delivered),
@@ -123,11 +124,10 @@ impl Viola {
             let has = before.or_else(|| state.outbox.delivered_at(name));
             !has.is_some_and(|has| has.is_same(&wanted.node))
         });
-        let delivered = state.outbox.delivered_by_vm();
         let is_newly_empty = |(vm, decision): (&VmId, &Decision)| {
             matches!(decision.outcome, Outcome::Empty)
                 && !state.empty_before.contains(vm)
-                && delivered.contains_key(vm)
+                && state.outbox.delivered_to(vm).is_some()
         };
         differs || state.decisions.iter().any(is_newly_empty)
     }
@@ -177,21 +177,21 @@ impl State {
 
     /// Ports that should be delivered and are not. Those of a change that is held back wait for a person.
     fn note_waiting(&mut self) {
-        let delivered: BTreeSet<_> = self
-            .outbox
-            .delivered_by_vm()
-            .values()
-            .flat_map(|node| node.interfaces.iter().filter_map(|interface| interface.port_id.clone()))
-            .collect();
         let is_held = |vm: &VmId| {
             let skipped = self.settled.skipped.get(vm);
             skipped.is_some_and(|(reason, _)| *reason == SkipReason::ChangeHeld)
         };
         let decisions = self.decisions.iter().filter(|(vm, _)| !is_held(vm));
-        let ports = decisions.flat_map(|(_, decision)| &decision.verdicts);
-        let selected =
-            ports.filter(|port| port.verdict == Verdict::Selected && !delivered.contains(&port.port));
-        self.waiting.keep(selected.map(|port| port.port.clone()), now());
+        let undelivered = decisions.flat_map(|(vm, decision)| {
+            let interfaces = self.outbox.delivered_to(vm).into_iter().flat_map(|node| &node.interfaces);
+            let delivered: BTreeSet<_> =
+                interfaces.filter_map(|interface| interface.port_id.as_ref()).collect();
+            decision
+                .verdicts
+                .iter()
+                .filter(move |port| port.verdict == Verdict::Selected && !delivered.contains(&port.port))
+        });
+        self.waiting.keep(undelivered.map(|port| port.port.clone()), now());
     }
 
     pub(super) fn round_report(&self, round: u64, is_changed: bool) -> RoundReport {
