@@ -5,6 +5,7 @@
 
 mod arguments;
 mod reader;
+mod traces;
 pub mod values;
 mod viola_api;
 
@@ -17,6 +18,7 @@ use clap::Parser;
 use jiff::Timestamp;
 use multinic_actors::domain::config::{ChangePolicy, InterfaceOrder};
 use multinic_actors::viola::POST_DEADLINE;
+use url::Url;
 
 use crate::cli::{Cli, CliCommand, Flags};
 use crate::kube::validate::Defaults;
@@ -52,6 +54,8 @@ pub struct Settings {
     pub log: LogSettings,
     /// Where delivered changes are written down.
     pub audit_log: Option<PathBuf>,
+    /// Where traces are sent.
+    pub traces: Option<Url>,
 }
 
 /// Which cluster the objects are read from, and which of its namespaces.
@@ -295,6 +299,7 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
         cloud: read_cloud_limits(flags, reader),
         log: read_log(flags, reader),
         audit_log: flags.audit_log.clone().filter(|path| !path.as_os_str().is_empty()),
+        traces: traces::read(reader),
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tracing::Span;
 
 use crate::boundary::{
     Clock, Cloud, CloudError, Delivery, RoundEnded, Session, StatusSink, Urgency, Witness,
@@ -29,6 +30,7 @@ use crate::supervision::{
     stop_children_in_order,
 };
 use crate::token::TokenMsg;
+use crate::trace;
 use crate::viola::ViolaMsg;
 
 mod children;
@@ -165,6 +167,8 @@ pub struct State {
     round: u64,
     /// When the round under way, or the last one, began.
     begun: std::time::Instant,
+    /// The trace of the round under way.
+    span: Span,
     demand: Demand,
     /// The spec of the round under way.
     round_config: Arc<Config>,
@@ -288,6 +292,7 @@ impl State {
             return None;
         }
         self.look.cancel();
+        self.span = Span::none();
         self.phase = Phase::Resting;
         Some(self.demand)
     }
@@ -298,6 +303,7 @@ impl State {
             self.ask_for_another(self.demand);
         }
         self.look.cancel();
+        self.span = Span::none();
         self.poll.cancel();
         self.phase = Phase::NoDelivery;
         self.node.set_phase("waiting for viola");
@@ -316,10 +322,13 @@ impl State {
 
     fn tell_round(&self, shared: &Shared) {
         let report = self.progress.round.as_ref().filter(|_| self.progress.failure.is_none());
+        let reason = self.progress.round_reason(&self.round_config);
+        let failure = self.progress.failure.as_ref().map(|failure| failure.message.as_str());
+        trace::round_ended(&self.span, reason, failure);
         shared.witness.round_ended(&RoundEnded {
             id: self.config.id.clone(),
             round: self.round,
-            reason: self.progress.round_reason(&self.round_config),
+            reason,
             took: now().saturating_duration_since(self.begun),
             down_ports: report.map(|report| report.down_ports),
         });

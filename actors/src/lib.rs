@@ -15,6 +15,7 @@ pub mod supervision;
 #[cfg(feature = "test-util")]
 pub mod testing;
 pub mod token;
+pub mod trace;
 pub mod viola;
 
 /// What actors there are, as the tree and the metrics name them.

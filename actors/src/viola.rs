@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, Shared};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tracing::Span;
 
 use crate::boundary::{Clock, Delivery, PostAnswer, PostError, Witness};
 use crate::claim_table::ClaimTable;
@@ -57,6 +58,8 @@ pub enum ViolaMsg {
         expected: BTreeSet<VmId>,
         /// The spec the round was started with.
         config: Arc<Config>,
+        /// Its trace.
+        span: Span,
     },
     /// One VM's decision (from its port actor, or from the config for one that died).
     Decided {
@@ -129,6 +132,7 @@ pub struct Viola {
 struct Gathering {
     round: u64,
     missing: BTreeSet<VmId>,
+    span: Span,
 }
 
 /// A POST under way. Shared, so that a stop can wait for its answer.
@@ -155,6 +159,8 @@ pub struct State {
     awaits_round: bool,
     outbox: Outbox,
     waiting: Waiting,
+    /// The trace of the round whose outcome is to be sent.
+    span: Span,
     flight: Option<Flight>,
     post: TaskSlot,
     wake: TimerSlot,
@@ -194,6 +200,7 @@ impl Actor for Viola {
             settled: Settled::default(),
             awaits_round: false,
             waiting: Waiting::default(),
+            span: Span::none(),
             flight: None,
             post: TaskSlot::new(),
             wake: TimerSlot::new(),
@@ -228,7 +235,9 @@ impl Actor for Viola {
         let _timed = state.node.time_handling();
         state.node.fault_point(Hook::Handle(msg.word())).await?;
         match msg {
-            ViolaMsg::Round { round, expected, config } => self.round(state, round, expected, config),
+            ViolaMsg::Round { round, expected, config, span } => {
+                self.round(state, Gathering { round, missing: expected, span }, config);
+            }
             ViolaMsg::Decided { round, decision } => self.decided(state, round, *decision),
             ViolaMsg::Apply(config) => self.apply(state, config),
             ViolaMsg::PostDone(ticket, result) => self.post_done(state, ticket, result),

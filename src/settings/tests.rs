@@ -55,6 +55,7 @@ fn without_anything_said_it_runs_with_the_documented_defaults() {
         cloud: CloudSettings { max_in_flight: 4, rate: 10.0, burst: 20, neutron_request_bytes: 3800 },
         log: LogSettings { format: None, level: "info".into() },
         audit_log: None,
+        traces: None,
     };
     assert_eq!(settings, expect);
 }
@@ -416,5 +417,30 @@ fn a_viola_timeout_beyond_the_trees_own_deadline_is_refused() {
     ] {
         let [problem] = &problems(args, env)[..] else { panic!("one problem") };
         assert!(problem.contains(named) && problem.contains("at most 5m"), "{problem}");
+    }
+}
+
+#[test]
+fn traces_go_where_opentelemetrys_variables_say() {
+    let url = |env: &[(&str, &str)]| settings(&[], env).traces.map(|url| url.to_string());
+    const SHARED: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/");
+    const OWN: (&str, &str) = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://traces/take");
+    assert_eq!(url(&[]), None);
+    assert_eq!(url(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]), None);
+    assert_eq!(url(&[SHARED]).as_deref(), Some("http://collector:4318/v1/traces"));
+    assert_eq!(url(&[SHARED, OWN]).as_deref(), Some("https://traces/take"));
+    assert_eq!(url(&[SHARED, ("OTEL_SDK_DISABLED", "True")]), None);
+    assert_eq!(url(&[SHARED, ("OTEL_TRACES_EXPORTER", "none")]), None);
+    let http = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf");
+    assert!(url(&[SHARED, http, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]).is_some(), "the nearer one counts");
+    let bad = problems(&[], &[SHARED, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
+    assert!(bad[0].starts_with("OTEL_EXPORTER_OTLP_PROTOCOL: \"grpc\" is not spoken"), "{bad:?}");
+    for text in ["collector:4318", "ftp://x", "http://"] {
+        let bad = problems(&[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", text)]);
+        assert_eq!(
+            bad,
+            ["OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL such as http://collector:4318"],
+            "{text}"
+        );
     }
 }

@@ -5,8 +5,11 @@ use std::io::IsTerminal;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::ValueEnum;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt as lines, reload};
+
+use super::traces::Traces;
 
 /// What a log line looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -81,35 +84,30 @@ impl LogLevel {
     }
 }
 
-/// Sends log lines to the standard error, so that the standard output belongs to a command's result.
+/// Sends log lines to the standard error, so that the standard output belongs to a command's result, and spans
+/// to where traces go.
 ///
 /// # Errors
 /// When the level cannot be read, or when logging was set up before.
-pub fn init_logs(settings: &LogSettings) -> Result<(), LogSetupError> {
-    let filter = filter(&settings.level)?;
+pub fn init_logs(settings: &LogSettings, traces: Option<&Traces>) -> Result<(), LogSetupError> {
+    let (filter, handle) = reload::Layer::<_, Registry>::new(filter(&settings.level)?);
     let is_terminal = std::io::stderr().is_terminal();
     let format = settings.format.unwrap_or(match is_terminal {
         true => LogFormat::Human,
         false => LogFormat::Json,
     });
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let (result, reload): (_, Reload) = match format {
-        LogFormat::Human => {
-            let lines = lines.with_ansi(is_terminal).with_filter_reloading();
-            let handle = lines.reload_handle();
-            let reload = move |filter| handle.reload(filter).map_err(|error| error.to_string());
-            (lines.finish().try_init(), Box::new(reload))
-        }
+    let layer = lines::layer().with_writer(std::io::stderr);
+    let layer = match format {
+        LogFormat::Human => layer.with_ansi(is_terminal).with_filter(filter).boxed(),
         LogFormat::Json => {
-            let lines = lines.json().flatten_event(true).with_current_span(true).with_span_list(false);
-            let lines = lines.with_filter_reloading();
-            let handle = lines.reload_handle();
-            let reload = move |filter| handle.reload(filter).map_err(|error| error.to_string());
-            (lines.finish().try_init(), Box::new(reload))
+            let layer = layer.json().flatten_event(true).with_current_span(true).with_span_list(false);
+            layer.with_filter(filter).boxed()
         }
     };
-    result.map_err(|_| LogSetupError::AlreadySet)?;
+    let subscriber = tracing_subscriber::registry().with(layer).with(traces.map(Traces::layer));
+    subscriber.try_init().map_err(|_| LogSetupError::AlreadySet)?;
     let level = Mutex::new(settings.level.trim().to_owned());
+    let reload = Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()));
     LEVEL.set(LogLevel { level, reload }).map_err(|_| LogSetupError::AlreadySet)
 }
 

@@ -1,4 +1,4 @@
-//! Logs and metrics.
+//! Logs, metrics, traces, and the audit log.
 
 mod audit;
 mod configs;
@@ -10,6 +10,7 @@ mod logs;
 pub mod names;
 mod process;
 mod recorder;
+mod traces;
 mod tree;
 
 pub use audit::AuditLog;
@@ -20,4 +21,5 @@ pub use fan_out::{FanOut, Witnesses};
 pub use inventory::InventoryMetrics;
 pub use logs::{LogFormat, LogLevel, LogSettings, LogSetupError, init_logs, log_level};
 pub use recorder::{InstallError, MetricsHandle, install};
+pub use traces::{TraceSetupError, Traces};
 pub use tree::{HandleTimes, TreeMetrics};

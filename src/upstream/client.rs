@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::{Certificate, Client, Request, Response, Url};
+use tracing::Instrument as _;
 
 use super::answer::{Answer, Call, Repeat};
 use super::connection::{self, NoticeLayer};
 use super::error::{ErrorKind, UpstreamError};
 use super::secrecy::Secrets;
+use super::span;
 use crate::telemetry::names;
 
 /// The largest decoded body that is read. A page of 1,000 ports is about 1 MiB.
@@ -173,6 +175,13 @@ impl Upstream {
 }
 
 async fn send_once(client: &Client, call: &Call, request: Request) -> Result<Answer, UpstreamError> {
+    let span = span::of_request(call, &request);
+    let outcome = attempt(client, call, request).instrument(span.clone()).await;
+    span::record(&span, &outcome);
+    outcome
+}
+
+async fn attempt(client: &Client, call: &Call, request: Request) -> Result<Answer, UpstreamError> {
     let to = authority(request.url());
     let mut headers = None;
     let outcome =

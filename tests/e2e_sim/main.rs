@@ -6,6 +6,7 @@
 mod e2e_support;
 mod process;
 mod proxy;
+mod traces;
 mod world;
 
 mod bad_cloud;

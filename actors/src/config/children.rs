@@ -46,6 +46,7 @@ impl ConfigActor {
             phase: Phase::Resting,
             round: 0,
             begun: now(),
+            span: tracing::Span::none(),
             demand: Demand::EVENT,
             round_config: Arc::clone(&config),
             next_demand: None,

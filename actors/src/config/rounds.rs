@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::{Instrument as _, Span};
+
 use super::{ConfigActor, ConfigMsg, Demand, Phase, State};
 use crate::boundary::{CloudError, ObserveRequest, Session, Urgency};
 use crate::domain::backoff::seed_for;
@@ -16,6 +18,7 @@ use crate::domain::reason::Reason;
 use crate::port::{Observe, PortMsg};
 use crate::supervision::{TaskPanicked, Ticket, now};
 use crate::token::TokenMsg;
+use crate::trace;
 use crate::viola::ViolaMsg;
 
 /// A look has a deadline of its own, far beyond what its requests may take: only a defect reaches it.
@@ -68,6 +71,7 @@ impl ConfigActor {
         state.begun = now();
         state.demand = demand;
         state.round_config = Arc::clone(&state.config);
+        state.span = trace::round(&state.round_config, state.round);
         state.phase = Phase::Session;
         state.node.set_phase("logging in");
         state.progress.next_poll_at = None;
@@ -78,7 +82,7 @@ impl ConfigActor {
     /// Also after the token actor came back: what it was asked before is lost.
     pub(super) fn ask_for_session(&self, state: &State) {
         if state.phase == Phase::Session {
-            state.token.cast(TokenMsg::Obtain { round: state.round });
+            state.token.cast(TokenMsg::Obtain { round: state.round, span: state.span.clone() });
         }
     }
 
@@ -110,7 +114,7 @@ impl ConfigActor {
             let late = |_| Err(CloudError::new(Reason::NeutronPortError, "the look did not end in time"));
             look.await.unwrap_or_else(late)
         };
-        state.look.start(&state.me, work, ConfigMsg::Observed);
+        state.look.start(&state.me, work.instrument(state.span.clone()), ConfigMsg::Observed);
     }
 
     pub(super) fn observed(
@@ -143,7 +147,8 @@ impl ConfigActor {
         state.node.set_phase("deciding");
         state.progress.changes_before_round = state.progress.delivery.changes;
         let expected = config.vms.iter().cloned().collect();
-        let begun = ViolaMsg::Round { round: state.round, expected, config: Arc::clone(&config) };
+        let span = state.span.clone();
+        let begun = ViolaMsg::Round { round: state.round, expected, config: Arc::clone(&config), span };
         if viola.send_message(begun).is_err() {
             return;
         }
@@ -239,6 +244,7 @@ impl ConfigActor {
 
     fn rest(&self, state: &mut State, wait: Duration) {
         state.phase = Phase::Resting;
+        state.span = Span::none();
         state.node.set_phase(if state.config.paused { "paused" } else { "resting" });
         match state.next_demand.take() {
             Some(demand) if !state.config.paused => {

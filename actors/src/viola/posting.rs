@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use tracing::{Instrument as _, Span};
 
 use super::{Flight, PostResult, State, Viola, ViolaMsg, owner_of};
 use crate::boundary::{ChangedNode, ChangesDelivered, PostError};
@@ -16,6 +17,7 @@ use crate::domain::outbox::{Accepted, Finished, Next};
 use crate::domain::post::PostFailure;
 use crate::domain::reason::Reason;
 use crate::supervision::{TaskPanicked, Ticket, now};
+use crate::trace;
 
 /// The receiver's adapter has a shorter deadline of its own (the settings allow no longer one): only a
 /// defect reaches this one.
@@ -31,10 +33,15 @@ impl Viola {
         }
         loop {
             match state.outbox.next(now()) {
-                Next::Idle => break state.node.set_phase("idle"),
+                Next::Idle => {
+                    state.span = Span::none();
+                    break state.node.set_phase("idle");
+                }
                 Next::Wait(moment) => {
                     let wait = moment.saturating_duration_since(now());
                     state.wake.arm(wait, &state.me, ViolaMsg::WakeDue);
+                    // A retry is no part of the round any more, which would last as long as the outage.
+                    state.span = Span::none();
                     break state.node.set_phase("waiting");
                 }
                 Next::Post { id, nodes } => {
@@ -60,11 +67,13 @@ impl Viola {
     pub(super) fn depart(&self, state: &mut State, id: u64, nodes: Vec<Arc<NodeConfig>>) {
         state.node.set_phase("posting");
         let (delivery, config) = (Arc::clone(&self.delivery), Arc::clone(&state.config));
+        let count = nodes.len();
         let post = async move {
             let answer = tokio::time::timeout(POST_DEADLINE, delivery.post(config, nodes)).await;
             answer.unwrap_or_else(|_| Err(unknown_outcome("the POST did not end in time".to_owned())))
         };
-        let answer: BoxFuture<'static, PostResult> = post.boxed();
+        let span = trace::delivery(&state.config, count, &state.span);
+        let answer: BoxFuture<'static, PostResult> = post.instrument(span).boxed();
         let answer = answer.shared();
         state.post.start(&state.me, answer.clone(), ViolaMsg::PostDone);
         state.flight = Some(Flight { id, config: Arc::clone(&state.config), former: None, answer });

@@ -18,9 +18,9 @@ use crate::domain::vm::{Decision, Outcome};
 use crate::supervision::now;
 
 impl Viola {
-    pub(super) fn round(&self, state: &mut State, round: u64, expected: BTreeSet<VmId>, config: Arc<Config>) {
+    pub(super) fn round(&self, state: &mut State, gathering: Gathering, config: Arc<Config>) {
         self.take_config(state, config);
-        state.gathering = Some(Gathering { round, missing: expected });
+        state.gathering = Some(gathering);
         self.settle_if_complete(state);
     }
 
@@ -48,6 +48,7 @@ impl Viola {
             return;
         };
         state.awaits_round = false;
+        state.span = gathering.span;
         self.learn(state);
         let config = Arc::clone(&state.config);
         let owner = owner_of(&config);
