@@ -36,6 +36,8 @@ struct Known {
 #[derive(Clone)]
 struct Series {
     id: ConfigId,
+    /// Not while another replica shows it.
+    is_shown: bool,
     status: Arc<ConfigStatus>,
     /// Verdicts that have a series: one that no port has any more must go back to 0.
     verdicts: BTreeSet<Verdict>,
@@ -122,6 +124,14 @@ impl ConfigMetrics {
         }
     }
 
+    /// Nothing is shown of any config until it is published again; what was counted then goes on. What has not come
+    /// back since the last time is forgotten.
+    pub fn stand_by(&self) {
+        let mut known = self.known();
+        known.configs.retain(|_, series| std::mem::take(&mut series.is_shown));
+        known.states = [0; State::ALL.len()];
+    }
+
     pub(super) fn posted(&self, id: &ConfigId, posted: Posted) {
         self.change(id, |series| {
             series.posted.accepted += posted.accepted;
@@ -143,7 +153,7 @@ impl Known {
 impl StatusSink for ConfigMetrics {
     fn publish(&self, id: &ConfigId, status: Arc<ConfigStatus>) {
         let mut known = self.known();
-        if let Some(earlier) = known.configs.get(&id.name).map(|series| State::of(&series.status)) {
+        if let Some(earlier) = known.configs.get(&id.name).and_then(Series::state) {
             known.count(earlier, -1);
         }
         known.count(State::of(&status), 1);
@@ -157,9 +167,9 @@ impl StatusSink for ConfigMetrics {
         let mut known = self.known();
         // An object of the same name that was created since has the series now.
         if known.configs.get(&id.name).is_some_and(|series| series.id == *id)
-            && let Some(series) = known.configs.remove(&id.name)
+            && let Some(state) = known.configs.remove(&id.name).as_ref().and_then(Series::state)
         {
-            known.count(State::of(&series.status), -1);
+            known.count(state, -1);
         }
     }
 }
@@ -187,7 +197,7 @@ impl Collector for ConfigMetrics {
     fn collect(&self, families: &mut Families) {
         let (configs, states): (Vec<_>, _) = {
             let known = self.known();
-            (known.configs.values().cloned().collect(), known.states)
+            (known.configs.values().filter(|series| series.is_shown).cloned().collect(), known.states)
         };
         for (state, count) in State::ALL.into_iter().zip(states) {
             families.sample(names::CONFIGS, &label("state", state.as_str()), count as f64);
@@ -202,6 +212,7 @@ impl Series {
     fn new(id: &ConfigId, status: Arc<ConfigStatus>) -> Self {
         let mut series = Self {
             id: id.clone(),
+            is_shown: true,
             status: Arc::clone(&status),
             verdicts: BTreeSet::new(),
             times: Times::default(),
@@ -214,7 +225,13 @@ impl Series {
         series
     }
 
+    /// In which state it counts.
+    fn state(&self) -> Option<State> {
+        self.is_shown.then(|| State::of(&self.status))
+    }
+
     fn show(&mut self, id: &ConfigId, status: Arc<ConfigStatus>) {
+        self.is_shown = true;
         if self.id != *id {
             // Another life of the object: its counters go on, its moments do not.
             self.id = id.clone();

@@ -10,6 +10,7 @@ mod logs;
 pub mod names;
 mod process;
 mod recorder;
+mod reign;
 mod traces;
 mod tree;
 
@@ -21,5 +22,6 @@ pub use fan_out::{FanOut, Witnesses};
 pub use inventory::InventoryMetrics;
 pub use logs::{LogFormat, LogLevel, LogSettings, LogSetupError, init_logs, log_level};
 pub use recorder::{InstallError, MetricsHandle, install};
+pub use reign::ReignMetrics;
 pub use traces::{TraceSetupError, Traces};
 pub use tree::{HandleTimes, TreeMetrics};

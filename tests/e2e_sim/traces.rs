@@ -114,13 +114,14 @@ impl Collector {
     }
 }
 
+/// The operator, whose traces go to this collector.
 async fn traced(operator: &Operator, collector: &Collector) -> Process {
     let variables = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.endpoint),
         // The specification's five seconds are long for a test.
         ("OTEL_BSP_SCHEDULE_DELAY", "50"),
     ];
-    Process::start_in(operator, &[], &variables).await
+    Process::start_as(operator, &[], &variables).await
 }
 
 fn round_of<'a>(spans: &'a [Seen], is_it: impl Fn(&Seen) -> bool) -> Option<&'a Seen> {

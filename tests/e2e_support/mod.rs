@@ -24,6 +24,7 @@ pub const PROVIDER: &str = "test-openstack";
 pub struct Operator {
     folder: tempfile::TempDir,
     flags: Vec<String>,
+    variables: BTreeMap<String, String>,
     spread: bool,
     faults: Option<Faults>,
     running: Option<Running>,
@@ -104,6 +105,7 @@ impl Operator {
         Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
             flags: Vec::new(),
+            variables: BTreeMap::new(),
             spread: false,
             faults: None,
             running: None,
@@ -120,6 +122,12 @@ impl Operator {
     /// Lets actors fail when and as often as this plan says.
     pub fn faults(mut self, faults: &Faults) -> Self {
         self.faults = Some(faults.clone());
+        self
+    }
+
+    /// A variable of its environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.insert(name.to_owned(), value.to_owned());
         self
     }
 
@@ -162,7 +170,8 @@ impl Operator {
     }
 
     pub fn settings(&self) -> Settings {
-        let parsed = Settings::parse(self.args().into_iter().map(Into::into), |_| None);
+        let variable = |name: &str| self.variables.get(name).cloned();
+        let parsed = Settings::parse(self.args().into_iter().map(Into::into), variable);
         parsed.expect("usable settings").1
     }
 
@@ -175,11 +184,14 @@ impl Operator {
                 rescan: Duration::from_secs(5),
                 grace: Duration::from_millis(100),
             },
-            tree: match &self.faults {
-                Some(faults) => Tree::with_faults("root", "root", Arc::new(faults.clone())),
-                None => Tree::new("root", "root"),
-            },
             ..Options::default()
+        };
+        let options = match self.faults.clone().map(Arc::new) {
+            None => options,
+            Some(faults) => {
+                let tree = move || Tree::with_faults("root", "root", Arc::clone(&faults) as _);
+                Options { tree: Arc::new(tree), ..options }
+            }
         };
         let running = app::start(&self.settings(), options).await;
         self.running = Some(running.unwrap_or_else(|error| panic!("the operator does not start: {error}")));
