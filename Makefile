@@ -62,7 +62,7 @@ e2e-observability: ## Check dashboards and alerts with a real Prometheus (fetche
 e2e-observability-kube: ## The same for the watch of a real Kubernetes API on loopback (built once, see e2e-kube)
 	$(CARGO) test --test e2e_observability --no-run
 	tools=$$(tests/env/kube/tools.sh prom) && eval "$$tools" && \
-	RUST_BACKTRACE=0 tests/env/kube/e2e.sh $(CARGO) test --test e2e_observability -- --ignored --nocapture watch::
+	RUST_BACKTRACE=0 tests/env/kube/e2e.sh $(CARGO) test --test e2e_observability -- --ignored --nocapture watch:: leaders::
 
 dashboard-pictures: ## Draw the dashboards from a run with faults: docs/images (four minutes)
 	tools=$$(tests/env/kube/tools.sh prom) && eval "$$tools" && \

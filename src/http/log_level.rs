@@ -23,10 +23,11 @@ pub(super) struct Level {
 /// What is logged
 #[utoipa::path(
     get,
+    operation_id = "log_level",
     path = "/v1/log-level",
     tag = "configs",
     responses(
-        (status = 200, description = "The level.", body = Level),
+        (status = 200, description = "The level.", body = Level, example = json!({"level": "info"})),
         (status = 401, description = "A bearer token is required (where one is set).", body = ErrorBody),
         (status = 503, description = "Another replica leads; the message names it.", body = ErrorBody)
     ),
@@ -42,11 +43,12 @@ pub(super) async fn get() -> Result<Json<Level>, ApiError> {
 /// silence the log.
 #[utoipa::path(
     put,
+    operation_id = "set_log_level",
     path = "/v1/log-level",
     tag = "configs",
     request_body = Level,
     responses(
-        (status = 200, description = "The level from now on.", body = Level),
+        (status = 200, description = "The level from now on.", body = Level, example = json!({"level": "debug"})),
         (status = 400, description = "There is no such level.", body = ErrorBody),
         (status = 401, description = "A bearer token is required.", body = ErrorBody),
         (status = 403, description = "No token is set, so nobody may change it.", body = ErrorBody),

@@ -17,7 +17,9 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<Url> {
     }
     let whole = reader.variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", |text| url(text.trim()));
     let shared = reader.variable("OTEL_EXPORTER_OTLP_ENDPOINT", |text| {
-        url(&format!("{}/{PATH}", text.trim().trim_end_matches('/')))
+        let mut url = url(text.trim())?;
+        url.set_path(&format!("{}/{PATH}", url.path().trim_end_matches('/')));
+        Ok(url)
     });
     let endpoint = whole.or(shared)?;
     let protocol = |text: &str| match text.trim() {

@@ -177,3 +177,26 @@ fn names_of_objects_are_escaped() {
     sink.publish(&id, Arc::new(status(&id, Reason::Synced)));
     has(&metrics, r#"multinic_config_ready{namespace="ns",config="a\"b\\c"} 1"#);
 }
+
+#[test]
+fn a_replica_that_stands_by_shows_no_config_and_counts_on_when_it_leads_again() {
+    let (metrics, sink) = sink();
+    let (a, b) = (ConfigId::new("ns", "a", "u"), ConfigId::new("ns", "b", "u"));
+    for id in [&a, &b] {
+        sink.publish(id, Arc::new(status(id, Reason::Synced)));
+        sink.round_ended(&round(id, Reason::Synced, Some(0)));
+    }
+    sink.stand_by();
+    assert!(!metrics.render().contains("config=\""), "{}", metrics.render());
+    has(&metrics, r#"multinic_configs{state="ready"} 0"#);
+    // `b` was deleted while another replica led.
+    sink.publish(&a, Arc::new(status(&a, Reason::Synced)));
+    sink.round_ended(&round(&a, Reason::Synced, Some(0)));
+    has(&metrics, r#"multinic_config_syncs_total{namespace="ns",config="a",reason="Synced"} 2"#);
+    has(&metrics, r#"multinic_configs{state="ready"} 1"#);
+    sink.stand_by();
+    sink.publish(&b, Arc::new(status(&b, Reason::Synced)));
+    sink.round_ended(&round(&b, Reason::Synced, Some(0)));
+    has(&metrics, r#"multinic_config_syncs_total{namespace="ns",config="b",reason="Synced"} 1"#);
+    has(&metrics, r#"multinic_configs{state="ready"} 1"#);
+}

@@ -1,6 +1,6 @@
 //! Something breaks: its own alert pages, and no other one.
 //!
-//! The watch has its drill in `watch`; the leaders' alerts are tested with `promtool test rules`.
+//! The watch has its drill in `watch`, the replicas have theirs in `leaders`.
 
 use std::time::{Duration, Instant};
 

@@ -9,6 +9,9 @@
 mod cluster;
 #[path = "../e2e_support/mod.rs"]
 mod e2e_support;
+#[path = "../e2e_sim/process.rs"]
+#[allow(dead_code)]
+mod process;
 mod prometheus;
 mod watch;
 #[path = "../e2e_sim/world.rs"]
@@ -16,4 +19,5 @@ mod watch;
 mod world;
 
 mod drills;
+mod leaders;
 mod panels;

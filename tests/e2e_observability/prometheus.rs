@@ -20,11 +20,15 @@ pub struct Prometheus {
 impl Prometheus {
     /// Starts one that scrapes the operator every second.
     pub async fn of(operator: &Operator) -> Self {
+        Self::scraping(&[operator.running().metrics.unwrap()]).await
+    }
+
+    /// Starts one that scrapes these replicas every second.
+    pub async fn scraping(targets: &[SocketAddr]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let target = operator.running().metrics.unwrap();
         std::fs::write(folder.path().join("alerts.yaml"), hurried(&alerts())).unwrap();
-        std::fs::write(folder.path().join("prometheus.yaml"), configuration(target)).unwrap();
+        std::fs::write(folder.path().join("prometheus.yaml"), configuration(targets)).unwrap();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         let mut command = Command::new("prometheus");
         command
@@ -37,16 +41,16 @@ impl Prometheus {
         let child = command.spawn().expect("prometheus on PATH: run `make e2e-observability`");
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let prometheus = Self { child, address, folder, client };
-        prometheus.until_scraped().await;
+        prometheus.until_scraped(targets.len()).await;
         prometheus
     }
 
-    async fn until_scraped(&self) {
+    async fn until_scraped(&self, targets: usize) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let answer = self.client.get(format!("http://{}/-/ready", self.address)).send().await;
             let is_ready = answer.is_ok_and(|answer| answer.status().is_success());
-            if is_ready && !self.query("multinic_build_info").await.is_empty() {
+            if is_ready && self.query("multinic_build_info").await.len() == targets {
                 return;
             }
             let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
@@ -113,11 +117,13 @@ pub fn alerts() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("dashboards/alerts.yaml")).unwrap()
 }
 
-fn configuration(target: SocketAddr) -> String {
+fn configuration(targets: &[SocketAddr]) -> String {
+    let targets: Vec<_> = targets.iter().map(|target| format!("\"{target}\"")).collect();
+    let targets = targets.join(", ");
     format!(
         "global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}\n\
          rule_files: [alerts.yaml]\n\
-         scrape_configs:\n- job_name: multinic\n  honor_labels: true\n  static_configs: [{{targets: [\"{target}\"]}}]\n"
+         scrape_configs:\n- job_name: multinic\n  honor_labels: true\n  static_configs: [{{targets: [{targets}]}}]\n"
     )
 }
 
