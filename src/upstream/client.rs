@@ -198,7 +198,8 @@ impl Upstream {
 
 async fn send_once(client: &Client, call: &Call, request: Request) -> Result<Answer, UpstreamError> {
     let span = span::of_request(call, &request);
-    let outcome = attempt(client, call, request).instrument(span.clone()).await;
+    // Boxed: it is a part of every future that sends something.
+    let outcome = Box::pin(attempt(client, call, request)).instrument(span.clone()).await;
     span::record(&span, &outcome);
     outcome
 }
