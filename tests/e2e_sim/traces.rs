@@ -124,7 +124,7 @@ async fn traced(operator: &Operator, collector: &Collector) -> Process {
     Process::start_as(operator, &[], &variables).await
 }
 
-fn round_of<'a>(spans: &'a [Seen], is_it: impl Fn(&Seen) -> bool) -> Option<&'a Seen> {
+fn round_of(spans: &[Seen], is_it: impl Fn(&Seen) -> bool) -> Option<&Seen> {
     spans.iter().find(|span| span.name == "round" && is_it(span))
 }
 
