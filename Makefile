@@ -4,7 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api
+.PHONY: help demo build test lint fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api e2e-observability e2e-observability-kube dashboard-pictures
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -30,10 +30,11 @@ golden: ## Write the generated files anew (CRDs, golden answers, API documents)
 	# Once more: the documents hold answers that were written just now.
 	UPDATE_GOLDEN=1 $(CARGO) test -p multinic-operator
 
-bench: ## Measure: a hundred configs against one, and what one hung cloud costs the others
+bench: ## Measure: a hundred configs against one, what one hung cloud costs the others, what a scrape costs
 	$(CARGO) bench --profile e2e --bench scale
+	$(CARGO) bench --profile e2e --bench scrape
 
-e2e: e2e-openstack e2e-kube e2e-ssh e2e-api ## Run the tests against real services
+e2e: e2e-openstack e2e-kube e2e-ssh e2e-api e2e-observability e2e-observability-kube ## Run the tests against real services
 
 e2e-openstack: ## Run the operator against a real Keystone, Neutron and Nova on loopback (installs them: Debian, Python)
 	$(CARGO) test --test e2e_openstack --no-run
@@ -50,6 +51,22 @@ e2e-ssh: ## Run the Viola test API over a real sshd with a real kubectl and API 
 e2e-api: ## Try both APIs against their documents with schemathesis (Python; installed into a cache)
 	$(CARGO) build
 	tests/env/api/e2e.sh "$${CARGO_TARGET_DIR:-target}/debug/multinic-operator"
+
+e2e-observability: ## Check dashboards and alerts with a real Prometheus (fetched once: Debian's package, unpacked into the cache)
+	$(CARGO) test --test e2e_observability --no-run
+	tools=$$(tests/env/kube/tools.sh prom) && eval "$$tools" && \
+	promtool check rules dashboards/alerts.yaml && \
+	promtool test rules dashboards/tests/alerts.yaml && \
+	RUST_BACKTRACE=0 $(CARGO) test --test e2e_observability -- --include-ignored --nocapture --test-threads=1
+
+e2e-observability-kube: ## The same for the watch of a real Kubernetes API on loopback (built once, see e2e-kube)
+	$(CARGO) test --test e2e_observability --no-run
+	tools=$$(tests/env/kube/tools.sh prom) && eval "$$tools" && \
+	RUST_BACKTRACE=0 tests/env/kube/e2e.sh $(CARGO) test --test e2e_observability -- --ignored --nocapture watch:: leaders::
+
+dashboard-pictures: ## Draw the dashboards from a run with faults: docs/images (four minutes)
+	tools=$$(tests/env/kube/tools.sh prom) && eval "$$tools" && \
+	DASHBOARD_PICTURES=$(CURDIR)/docs/images $(CARGO) test --test e2e_observability -- --include-ignored pictures
 
 # --- charts, manifests, image
 

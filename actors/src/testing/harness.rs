@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
 
-use super::{ConfigBuilder, FakeCloud, FakeDelivery, FakeStore, Faults, StatusBoard, Strike, TestClock};
+use super::{
+    ConfigBuilder, FakeCloud, FakeDelivery, FakeStore, FakeWitness, Faults, StatusBoard, Strike, TestClock,
+};
 use crate::claim_table::ClaimTable;
 use crate::config::Shared;
 use crate::domain::config::Declared;
@@ -46,6 +48,8 @@ pub struct Harness {
     pub store: FakeStore,
     /// What people see.
     pub status: StatusBoard,
+    /// What happened.
+    pub witness: FakeWitness,
     /// The time of day.
     pub clock: TestClock,
     /// Whom to let fail.
@@ -77,6 +81,7 @@ impl Harness {
             viola: FakeDelivery::new(clock.clone()),
             store: FakeStore::default(),
             status: StatusBoard::default(),
+            witness: FakeWitness::default(),
             clock,
             faults: Faults::default(),
             spread: true,
@@ -106,6 +111,7 @@ impl Harness {
             cloud: Arc::new(self.cloud.clone()),
             delivery: Arc::new(self.viola.clone()),
             status: Arc::new(self.status.clone()),
+            witness: Arc::new(self.witness.clone()),
             clock: Arc::new(self.clock.clone()),
             inventory: InventoryHandle::default(),
             claims: ClaimTable::default(),

@@ -23,3 +23,4 @@ mod reference_faults;
 mod shards;
 mod store;
 mod tree_crash;
+mod witness;
