@@ -4,7 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api
+.PHONY: help demo build test qa lint fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -17,6 +17,9 @@ build: ## Build the release binary
 
 test: ## Run all tests that need nothing but this repository
 	$(CARGO) test --workspace
+
+qa: ## Run the tests of the QA checklist, docs/qa.md, and print its lines (Python; LINES="1 2": only these)
+	CARGO="$(CARGO)" tests/qa.py $(LINES)
 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check
