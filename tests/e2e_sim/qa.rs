@@ -60,6 +60,11 @@ impl Site {
     }
 }
 
+/// The first poll has ended.
+fn is_looked_at(config: &Value) -> bool {
+    config["lastPollAt"].is_string() && config["nextPollAt"].is_string()
+}
+
 fn counted(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("multinic{n}")).collect()
 }
@@ -71,7 +76,7 @@ async fn three_ports_on_each_of_three_nodes_at_once() {
     let spec = site.quiet_spec(&vms);
     site.world.operator.declare(&spec);
     site.world.operator.start().await;
-    site.world.operator.until_polled("a").await;
+    site.world.operator.until_config("a", "looked at", is_looked_at).await;
     assert_eq!(site.objects(), BTreeMap::new());
     vms.iter().for_each(|vm| (0..3).for_each(|_| drop(site.world.port(vm, DATA))));
     site.world.operator.declare(&spec.clone().annotation("force-reconcile", "1"));
@@ -195,7 +200,7 @@ async fn two_subnets_at_once_on_one_node() {
     let spec = world.quiet_spec("a", std::slice::from_ref(&vm));
     world.operator.declare(&spec);
     world.operator.start().await;
-    world.operator.until_polled("a").await;
+    world.operator.until_config("a", "looked at", is_looked_at).await;
     world.port(&vm, DATA);
     world.port(&vm, STORAGE);
     world.operator.declare(&spec.clone().annotation("force-reconcile", "1"));
