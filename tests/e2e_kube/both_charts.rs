@@ -41,9 +41,8 @@ impl Viola {
     /// Installs the chart in the workload cluster; it delivers there.
     async fn install(workload: &Workload) -> Self {
         let chart = repository("charts/viola-test-api");
-        let values = format!(
-            "env.routingConfigPath=,env.targetNamespace={NAMESPACE},rbac.namespaces={{{NAMESPACE}}}"
-        );
+        let values =
+            format!("env.routingConfigPath=,env.targetNamespace={NAMESPACE},rbac.namespaces={{{NAMESPACE}}}");
         helm(&["install", VIOLA, chart.to_str().unwrap(), "-n", NAMESPACE, "--set", &values]);
         let json = workload.kubectl(&["-n", NAMESPACE, "get", "deployment", "viola-api", "-o", "json"]);
         let deployment: Value = serde_json::from_str(&json).unwrap();

@@ -82,7 +82,10 @@ async fn what_cannot_work_is_refused_with_the_name_of_the_field() {
             with("/settings/openstackPortAllowedStatuses", json!("ACTIVE")),
             "spec.settings.openstackPortAllowedStatuses",
         ),
-        (with("/settings/caBundleSecretRef", json!({"key": "ca.crt"})), "spec.settings.caBundleSecretRef.name"),
+        (
+            with("/settings/caBundleSecretRef", json!({"key": "ca.crt"})),
+            "spec.settings.caBundleSecretRef.name",
+        ),
         (with("/settings/violaEndpoint", json!({"url": "http://viola"})), "spec.settings.violaEndpoint"),
     ];
     assert!(table.len() >= 30);
