@@ -67,6 +67,8 @@ HELM ?= helm
 KUBECTL ?= kubectl
 HELM_ARGS ?=
 STATIC_TARGET ?= $(shell uname -m)-unknown-linux-musl
+# Cargo's profile of the static binary; e2e builds in a fraction of the time, for tests.
+STATIC_PROFILE ?= release
 # The certificates that the image trusts.
 CA_BUNDLE ?= /etc/ssl/certs/ca-certificates.crt
 # The static binary that goes into the image.
@@ -86,9 +88,9 @@ charts-docs: ## Write what follows from the charts' values.yaml anew: READMEs an
 
 static: ## Build the static binary for the image (musl; needs rustup and a C compiler)
 	rustup target add $(STATIC_TARGET)
-	CC_$(subst -,_,$(STATIC_TARGET))=$(CC) $(CARGO) build --release --target $(STATIC_TARGET) --bin multinic-operator
+	CC_$(subst -,_,$(STATIC_TARGET))=$(CC) $(CARGO) build --profile $(STATIC_PROFILE) --target $(STATIC_TARGET) --bin multinic-operator
 	mkdir -p $(DIST)/static
-	cp "$${CARGO_TARGET_DIR:-target}/$(STATIC_TARGET)/release/multinic-operator" $(DIST)/static/
+	cp "$${CARGO_TARGET_DIR:-target}/$(STATIC_TARGET)/$(STATIC_PROFILE)/multinic-operator" $(DIST)/static/
 
 rootfs: ## Lay out the image's files in dist/rootfs, from the static binary
 	deploy/rootfs.sh "$(BINARY)" "$(CA_BUNDLE)" "$(DIST)/rootfs"
