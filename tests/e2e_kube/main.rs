@@ -14,6 +14,7 @@ mod proxy;
 mod world;
 
 mod away;
+mod both_charts;
 mod chart;
 mod lifecycle;
 mod many;
