@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::http::{self, ApiParts, Certificate, ConfigBoard, ServeLimits, TlsListener, TokenFile};
 use crate::kube::status::StatusWriter;
+use crate::kube::workload::{self, WorkloadClusters};
 use crate::openstack::{OpenstackCloud, OpenstackSettings};
 use crate::secrets::SecretSource;
 use crate::settings::Settings;
@@ -211,6 +212,7 @@ fn shared(
 ) -> Result<Shared, StartError> {
     let ca_bundle = read_ca_bundle(settings.ca_bundle.as_deref())?;
     let cloud = cloud(settings, ca_bundle.clone(), Arc::clone(&secrets))?;
+    let clusters = Arc::new(WorkloadClusters::new(Arc::clone(&secrets), rand::random()));
     let upstream = UpstreamSettings { ca_bundle, ..UpstreamSettings::default() };
     let viola = ViolaClient::new(
         Arc::new(Upstream::new(&upstream).map_err(StartError::new)?),
@@ -223,7 +225,8 @@ fn shared(
     );
     Ok(Shared {
         cloud: Arc::new(cloud),
-        delivery: Arc::new(MeteredDelivery(viola)),
+        delivery: Arc::new(MeteredDelivery(workload::Delivery::new(viola, Arc::clone(&clusters)))),
+        workload: clusters,
         status: Arc::new(sinks),
         clock: Arc::clone(&options.clock),
         inventory: inventory.clone(),

@@ -20,7 +20,8 @@ use crate::domain::progress;
 use crate::domain::reason::Reason;
 use crate::inventory::{Inventory, InventoryArgs, InventoryMsg};
 use crate::supervision::{
-    ChildExit, ChildSet, ChildSlot, ChildSpec, Node, Outcome, Ticket, TimerSlot, stop_children_in_order,
+    ChildExit, ChildSet, ChildSlot, ChildSpec, Node, Outcome, TaskSlot, Ticket, TimerSlot,
+    stop_children_in_order,
 };
 
 mod absent;
@@ -56,6 +57,8 @@ pub enum RootMsg {
     ConfigDue(ConfigName, Ticket),
     /// It is time for the second look at objects whose records are to be pruned.
     PruneDue(Ticket),
+    /// Node configs of an object that is gone were taken out of its workload cluster, or not (from the task).
+    Withdrawn(Ticket, ConfigName, Result<(), String>),
 }
 
 /// What the root is started with.
@@ -97,6 +100,8 @@ pub struct State {
     prune: TimerSlot,
     /// Objects that are gone and whose records are to go.
     doomed: BTreeSet<ConfigName>,
+    /// Objects that are gone and whose node configs are being taken away.
+    withdrawing: BTreeMap<ConfigName, TaskSlot>,
 }
 
 impl Actor for Root {
@@ -134,6 +139,7 @@ impl Actor for Root {
             first_polls: 0,
             prune: TimerSlot::new(),
             doomed: BTreeSet::new(),
+            withdrawing: BTreeMap::new(),
         };
         state.node.set_phase("loading");
         state.start_inventory().await;
@@ -160,6 +166,7 @@ impl Actor for Root {
                 }
             }
             RootMsg::PruneDue(ticket) => state.prune_due(ticket),
+            RootMsg::Withdrawn(ticket, name, result) => state.withdrawn(ticket, name, result),
         }
         Ok(())
     }

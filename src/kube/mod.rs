@@ -10,5 +10,6 @@ pub mod secrets;
 pub mod status;
 pub mod validate;
 pub mod watch;
+pub mod workload;
 
 pub use observed::ObservedStatuses;

@@ -25,6 +25,8 @@ struct Known {
     state: State,
     /// Verdicts that have a series: one that no port has any more must go back to 0.
     verdicts: BTreeSet<Verdict>,
+    /// What agents say has series.
+    has_agents: bool,
 }
 
 /// The first that holds.
@@ -88,17 +90,26 @@ impl MetricsStatusSink {
         let is_degraded = status.degraded != Degraded::Healthy;
         self.set(status, names::CONFIG_DEGRADED, flag(is_degraded));
         self.set(status, names::CONFIG_PAUSED, flag(status.paused));
-        self.show_nodes(status);
+        self.show_nodes(status, earlier);
         self.show_ports(status, earlier);
         self.show_times(status);
     }
 
-    fn show_nodes(&self, status: &ConfigStatus) {
+    fn show_nodes(&self, status: &ConfigStatus, earlier: Option<&Known>) {
         let nodes = &status.nodes;
         let states = [("desired", nodes.desired), ("delivered", nodes.delivered), ("skipped", nodes.skipped)];
         for (state, count) in states {
             let label = Some(("state", state));
             self.set_with(status, names::CONFIG_NODES, label, f64::from(count));
+        }
+        let agents =
+            [("configured", nodes.configured), ("in_progress", nodes.in_progress), ("failed", nodes.failed)];
+        for (state, count) in agents {
+            // A config that does not look into the workload cluster has no such series.
+            if count.is_some() || earlier.is_some_and(|known| known.has_agents) {
+                let count = count.map_or(0.0, f64::from);
+                self.set_with(status, names::CONFIG_NODES, Some(("state", state)), count);
+            }
         }
     }
 
@@ -156,7 +167,9 @@ impl StatusSink for MetricsStatusSink {
         let is_moved = earlier.is_none_or(|earlier| earlier.state != state);
         let mut verdicts: BTreeSet<Verdict> = status.ports.keys().copied().collect();
         verdicts.extend(earlier.into_iter().flat_map(|known| known.verdicts.iter().copied()));
-        let now = Known { id: id.clone(), state, verdicts };
+        let has_agents =
+            status.nodes.configured.is_some() || earlier.is_some_and(|earlier| earlier.has_agents);
+        let now = Known { id: id.clone(), state, verdicts, has_agents };
         known.insert(id.name.clone(), now);
         if is_moved {
             self.count_states(&known);

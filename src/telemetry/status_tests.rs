@@ -24,6 +24,8 @@ fn status(id: &ConfigId, reason: Reason) -> ConfigStatus {
         last_poll_at: None,
         last_error_detail: None,
         token_expires_at: None,
+        failed: Vec::new(),
+        workload: None,
     }
 }
 
@@ -42,7 +44,7 @@ fn a_status_becomes_gauges() {
     let (metrics, sink) = sink();
     let id = ConfigId::new("ns", "a", "u");
     let mut now = status(&id, Reason::Synced);
-    now.nodes = NodeCounts { desired: 3, delivered: 2, skipped: 1 };
+    now.nodes = NodeCounts { desired: 3, delivered: 2, skipped: 1, ..NodeCounts::default() };
     now.degraded = Degraded::PartiallySynced;
     now.ports = [(Verdict::Selected, 6), (Verdict::NoIPv4, 1)].into();
     now.last_synced_at = Some(Timestamp::from_second(1_000).unwrap());

@@ -5,6 +5,7 @@ mod cloud;
 mod delivery;
 mod status;
 mod store;
+mod workload;
 
 pub use crate::domain::post::{NodeResult, PostAnswer, PostError, PostFailure};
 pub use clock::{Clock, SystemClock};
@@ -12,6 +13,7 @@ pub use cloud::{Cloud, CloudError, ObserveRequest, Session, Urgency};
 pub use delivery::Delivery;
 pub use status::StatusSink;
 pub use store::{Loaded, Store, StoreError};
+pub use workload::{Changed, NoWorkload, Withdrawal, Workload, WorkloadView};
 
 /// A boxed future, so that the traits can be used as objects.
 pub type BoxFuture<'a, T> = futures::future::BoxFuture<'a, T>;

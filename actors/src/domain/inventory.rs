@@ -1,12 +1,12 @@
 //! The inventory: what was delivered, and what must survive a restart.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::config::RemovalPolicy;
+use super::config::{RemovalPolicy, WorkloadCluster};
 use super::ids::{ConfigId, ConfigName, Mac, NodeName, PortId, ProviderId, VmId};
 use super::node::{ConfigHash, NodeConfig};
 use super::records::Records;
@@ -87,6 +87,9 @@ pub struct ConfigState {
     /// What becomes of its records when the object goes, even while nobody is looking.
     #[serde(default)]
     pub removal_policy: RemovalPolicy,
+    /// The workload cluster that its node configs went straight into, so that they can be taken away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<WorkloadCluster>,
     /// Index allocations per VM.
     #[serde(default)]
     pub allocations: BTreeMap<VmId, Vec<Held>>,
@@ -156,6 +159,8 @@ pub enum Event {
         owner: Owner,
         /// Its removal policy.
         removal_policy: RemovalPolicy,
+        /// The workload cluster that node configs go straight into, if they do.
+        cluster: Option<WorkloadCluster>,
         /// The allocations of the VMs that were looked at.
         allocations: BTreeMap<VmId, Vec<Held>>,
         /// Where it delivers.
@@ -191,7 +196,14 @@ pub enum Event {
         /// The config.
         name: ConfigName,
         /// The VMs that stay.
-        keep: std::collections::BTreeSet<VmId>,
+        keep: BTreeSet<VmId>,
+    },
+    /// Node configs were taken out of the workload cluster: the config's records of these VMs go.
+    Withdrawn {
+        /// The config.
+        name: ConfigName,
+        /// The VMs.
+        vms: BTreeSet<VmId>,
     },
 }
 
@@ -200,9 +212,10 @@ pub enum Event {
 /// Returns whether anything changed.
 pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
     match event {
-        Event::Allocated { owner, removal_policy, allocations, provider, nodes } => {
+        Event::Allocated { owner, removal_policy, cluster, allocations, provider, nodes } => {
             let mut changed = with_config(snapshot, owner, |state| {
                 state.removal_policy = *removal_policy;
+                state.cluster.clone_from(cluster);
                 for (vm, held) in allocations {
                     state.allocations.insert(vm.clone(), held.clone());
                 }
@@ -224,6 +237,7 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
             state.first_seen.get_or_insert(owner.created);
         }),
         Event::Pruned { name, keep } => prune(snapshot, name, keep),
+        Event::Withdrawn { name, vms } => withdraw(snapshot, name, vms),
     }
 }
 
@@ -248,6 +262,7 @@ impl ConfigState {
             uid: owner.id.uid.clone(),
             first_seen: None,
             removal_policy: RemovalPolicy::default(),
+            cluster: None,
             allocations: BTreeMap::new(),
             down_port_retry: None,
         }
@@ -295,7 +310,7 @@ fn deliver(
     true
 }
 
-fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &std::collections::BTreeSet<VmId>) -> bool {
+fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &BTreeSet<VmId>) -> bool {
     let before = (snapshot.records.len(), snapshot.configs.get(name).cloned());
     let own = snapshot.records.of_owner(name).filter(|record| !keep.contains(&record.instance_id));
     for key in own.map(|record| record.key()).collect::<Vec<_>>() {
@@ -307,6 +322,20 @@ fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &std::collections::BT
         let mut pruned = ConfigState::clone(state);
         pruned.allocations.retain(|vm, _| keep.contains(vm));
         *state = Arc::new(pruned);
+    }
+    before != (snapshot.records.len(), snapshot.configs.get(name).cloned())
+}
+
+fn withdraw(snapshot: &mut Snapshot, name: &ConfigName, vms: &BTreeSet<VmId>) -> bool {
+    let before = (snapshot.records.len(), snapshot.configs.get(name).cloned());
+    let own = snapshot.records.of_owner(name).filter(|record| vms.contains(&record.instance_id));
+    for key in own.map(|record| record.key()).collect::<Vec<_>>() {
+        snapshot.records.remove(&key);
+    }
+    if let Some(state) = snapshot.configs.get_mut(name) {
+        let mut left = ConfigState::clone(state);
+        left.allocations.retain(|vm, _| !vms.contains(vm));
+        *state = Arc::new(left);
     }
     before != (snapshot.records.len(), snapshot.configs.get(name).cloned())
 }

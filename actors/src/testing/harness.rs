@@ -3,7 +3,10 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
 
-use super::{ConfigBuilder, FakeCloud, FakeDelivery, FakeStore, Faults, StatusBoard, Strike, TestClock};
+use super::workload::IntoWorkload;
+use super::{
+    ConfigBuilder, FakeCloud, FakeDelivery, FakeStore, FakeWorkload, Faults, StatusBoard, Strike, TestClock,
+};
 use crate::claim_table::ClaimTable;
 use crate::config::Shared;
 use crate::domain::config::Declared;
@@ -42,6 +45,8 @@ pub struct Harness {
     pub cloud: FakeCloud,
     /// Viola.
     pub viola: FakeDelivery,
+    /// The workload cluster.
+    pub workload: FakeWorkload,
     /// Where the inventory is kept.
     pub store: FakeStore,
     /// What people see.
@@ -73,6 +78,7 @@ impl Harness {
         Self {
             cloud: FakeCloud::new(clock.clone()),
             viola: FakeDelivery::new(clock.clone()),
+            workload: FakeWorkload::new(clock.clone()),
             store: FakeStore::default(),
             status: StatusBoard::default(),
             clock,
@@ -101,7 +107,8 @@ impl Harness {
         let tree = Tree::with_faults("root", "root", Arc::new(self.faults.clone()));
         let shared = Shared {
             cloud: Arc::new(self.cloud.clone()),
-            delivery: Arc::new(self.viola.clone()),
+            delivery: Arc::new(IntoWorkload(self.viola.clone(), self.workload.clone())),
+            workload: Arc::new(self.workload.clone()),
             status: Arc::new(self.status.clone()),
             clock: Arc::new(self.clock.clone()),
             inventory: InventoryHandle::default(),

@@ -15,6 +15,7 @@ mod reading;
 mod script;
 mod status;
 mod store;
+mod workload;
 
 pub use clock::{START, TestClock};
 pub use cloud::{CloudOf, FakeCloud, Login, Look};
@@ -26,6 +27,7 @@ pub use harness::{Ending, Harness};
 pub use reading::{macs, names_by_mac};
 pub use status::StatusBoard;
 pub use store::FakeStore;
+pub use workload::FakeWorkload;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

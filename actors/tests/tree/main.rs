@@ -22,3 +22,4 @@ mod races;
 mod reference_faults;
 mod store;
 mod tree_crash;
+mod workload;
