@@ -10,6 +10,7 @@ mod e2e_support;
 mod world;
 
 mod away;
+mod direct;
 mod lifecycle;
 mod many;
 mod schema;
