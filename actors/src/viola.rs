@@ -36,8 +36,8 @@ mod settling;
 mod workload;
 
 use ledger::Ledger;
-use workload::Followed;
 pub use posting::POST_DEADLINE;
+use workload::Followed;
 
 /// How long a POST that is under way at a stop may still take.
 const STOP_GRACE: Duration = Duration::from_secs(5);

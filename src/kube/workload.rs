@@ -18,8 +18,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use multinic_actors::boundary::{BoxFuture, Changed, Withdrawal, Workload, WorkloadView};
 use multinic_actors::domain::backoff::seed_for;
 use multinic_actors::domain::config::{Config, SecretKeyRef, WorkloadCluster};
+use multinic_actors::domain::ids::NodeName;
+use multinic_actors::domain::machines::Machines;
+use multinic_actors::domain::readback::{Found, Reach};
 use tokio::task::JoinHandle;
 
+use crate::policy::PolicyHandle;
 use crate::secrets::SecretSource;
 use access::Access;
 use cluster::{Cluster, Subscription};
@@ -33,6 +37,7 @@ type WatchKey = (AccessKey, String);
 /// All workload clusters that are in use.
 pub struct WorkloadClusters {
     secrets: Arc<dyn SecretSource>,
+    policy: PolicyHandle,
     seed: u64,
     accesses: Mutex<HashMap<AccessKey, Weak<Access>>>,
     watched: Mutex<HashMap<WatchKey, Weak<Watched>>>,
@@ -51,15 +56,15 @@ impl Drop for Watched {
 }
 
 impl WorkloadClusters {
-    /// None is known yet. Kubeconfigs are read from `secrets`.
-    pub fn new(secrets: Arc<dyn SecretSource>, seed: u64) -> Self {
-        Self { secrets, seed, accesses: Mutex::default(), watched: Mutex::default() }
+    /// None is known yet. Kubeconfigs are read from `secrets`; `policy` says whom their namespaces may reach.
+    pub fn new(secrets: Arc<dyn SecretSource>, policy: PolicyHandle, seed: u64) -> Self {
+        Self { secrets, policy, seed, accesses: Mutex::default(), watched: Mutex::default() }
     }
 
     fn access(&self, namespace: &str, cluster: &WorkloadCluster) -> Arc<Access> {
         let key = (namespace.to_owned(), cluster.kubeconfig.clone());
         shared(&self.accesses, key, |(namespace, secret)| {
-            Access::new(namespace.clone(), secret.clone(), Arc::clone(&self.secrets))
+            Access::new(namespace.clone(), secret.clone(), Arc::clone(&self.secrets), self.policy.clone())
         })
     }
 
@@ -72,7 +77,8 @@ impl WorkloadClusters {
         shared(&self.watched, Self::watch_key(namespace, target), |(_, objects_in)| {
             let cluster = Arc::new(Cluster::new(access.name()));
             let seed = seed_for(self.seed, &access.name());
-            let configs = follower::node_configs(Arc::clone(&access), Arc::clone(&cluster), objects_in.clone(), seed);
+            let configs =
+                follower::node_configs(Arc::clone(&access), Arc::clone(&cluster), objects_in.clone(), seed);
             let nodes = follower::nodes(Arc::clone(&access), Arc::clone(&cluster), seed);
             Watched { cluster, tasks: [tokio::spawn(configs), tokio::spawn(nodes)] }
         })
@@ -106,28 +112,21 @@ struct View {
 }
 
 impl WorkloadView for View {
-    fn reach(&self) -> multinic_actors::domain::readback::Reach {
+    fn reach(&self) -> Reach {
         self.subscription.cluster().reach()
     }
 
-    fn found(
-        &self,
-        node: &multinic_actors::domain::ids::NodeName,
-    ) -> Option<Arc<multinic_actors::domain::readback::Found>> {
+    fn found(&self, node: &NodeName) -> Option<Arc<Found>> {
         self.subscription.cluster().found(node.as_str())
     }
 
-    fn machines(&self) -> Option<Arc<multinic_actors::domain::machines::Machines>> {
+    fn machines(&self) -> Option<Arc<Machines>> {
         self.subscription.cluster().machines()
     }
 }
 
 /// What is in use under `key`, or a new one. What is not in use any more goes.
-fn shared<K: Eq + Hash, V>(
-    map: &Mutex<HashMap<K, Weak<V>>>,
-    key: K,
-    make: impl FnOnce(&K) -> V,
-) -> Arc<V> {
+fn shared<K: Eq + Hash, V>(map: &Mutex<HashMap<K, Weak<V>>>, key: K, make: impl FnOnce(&K) -> V) -> Arc<V> {
     let mut map = lock(map);
     if let Some(known) = map.get(&key).and_then(Weak::upgrade) {
         return known;

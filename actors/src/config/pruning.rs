@@ -56,9 +56,8 @@ impl ConfigActor {
         let stale = stale_vms(state);
         let snapshot = self.shared.inventory.snapshot();
         let own = snapshot.records.of_owner(name).filter(|record| record.provider_id == config.provider);
-        let gone = own.filter(|record| {
-            !listed.contains(&record.instance_id) || stale.contains(&record.instance_id)
-        });
+        let gone =
+            own.filter(|record| !listed.contains(&record.instance_id) || stale.contains(&record.instance_id));
         let nodes: Vec<_> =
             gone.map(|record| (record.node_name.clone(), record.instance_id.clone())).collect();
         if nodes.is_empty() {
@@ -87,7 +86,10 @@ impl ConfigActor {
         match result {
             Ok(()) => {
                 state.withdrawing.problem = None;
-                tracing::info!("{name}: the node configs of {} VMs are taken out of the workload cluster", vms.len());
+                tracing::info!(
+                    "{name}: the node configs of {} VMs are taken out of the workload cluster",
+                    vms.len()
+                );
                 // Viola forgets them after the inventory: it learns from there what nodes have.
                 let (viola, forgotten) = (state.viola.actor().cloned(), vms.clone());
                 let ack = Box::new(move |_| {
@@ -99,7 +101,9 @@ impl ConfigActor {
             }
             Err(problem) => {
                 if state.withdrawing.problem.as_ref() != Some(&problem) {
-                    tracing::warn!("{name}: node configs are not taken out of the workload cluster: {problem}");
+                    tracing::warn!(
+                        "{name}: node configs are not taken out of the workload cluster: {problem}"
+                    );
                 }
                 state.withdrawing.problem = Some(problem);
             }

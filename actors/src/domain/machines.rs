@@ -51,9 +51,9 @@ impl Machines {
         let own = self.names.get(vm).filter(|name| name.as_str() != node.as_str());
         match (self.uuids.get(node.as_str()), own) {
             (Some(Some(uuid)), _) if uuid == vm => None,
-            (_, Some(own)) => {
-                Some(format!("the VM is node {own} of the workload cluster, not {node}: its agent would not find its config"))
-            }
+            (_, Some(own)) => Some(format!(
+                "the VM is node {own} of the workload cluster, not {node}: its agent would not find its config"
+            )),
             (Some(Some(uuid)), None) => {
                 Some(format!("node {node} of the workload cluster is another machine, {uuid}"))
             }

@@ -57,6 +57,8 @@ pub struct Harness {
     pub faults: Faults,
     /// First polls after a start are spread.
     pub spread: bool,
+    /// The source tells every object there is.
+    pub knows_all: bool,
     /// How children are restarted.
     pub restart: RestartPolicy,
     /// For every jitter.
@@ -84,6 +86,7 @@ impl Harness {
             clock,
             faults: Faults::default(),
             spread: true,
+            knows_all: true,
             restart: RestartPolicy::default(),
             seed: 7,
             run: None,
@@ -125,6 +128,7 @@ impl Harness {
             store: Arc::new(self.store.clone()),
             node: tree.root(),
             spread_first_polls: self.spread,
+            knows_all: self.knows_all,
         };
         let root = Actor::spawn(None, Root, args).await;
         let (root, _) = root.unwrap_or_else(|refusal| unreachable!("the root starts always: {refusal}"));
@@ -166,6 +170,11 @@ impl Harness {
         move |config| {
             let _ = root.send_message(RootMsg::Declare(config.clone().into()));
         }
+    }
+
+    /// An object is somebody else's now.
+    pub fn let_go(&self, id: ConfigId) {
+        self.tell(RootMsg::LetGo(id));
     }
 
     /// An object is gone.

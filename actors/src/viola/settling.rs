@@ -24,7 +24,8 @@ impl Viola {
     pub(super) fn settle_if_complete(&self, state: &mut State) {
         // A node that is another machine is to be known as such before anything is applied.
         let is_cluster_known = state.followed.as_ref().is_none_or(|followed| followed.is_known());
-        if is_cluster_known && state.gathering.as_ref().is_some_and(|gathering| gathering.missing.is_empty()) {
+        if is_cluster_known && state.gathering.as_ref().is_some_and(|gathering| gathering.missing.is_empty())
+        {
             self.settle(state);
         }
     }

@@ -119,7 +119,10 @@ impl Viola {
         if repairs {
             for node in followed.drifts.repair(rule, now()) {
                 let how = if followed.view.found(&node).is_some() { "was changed" } else { "is gone" };
-                tracing::info!("{}: the config of node {node} {how}, it is applied again", state.config.id.name);
+                tracing::info!(
+                    "{}: the config of node {node} {how}, it is applied again",
+                    state.config.id.name
+                );
                 state.outbox.resend(&node);
             }
         }

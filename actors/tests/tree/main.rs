@@ -20,6 +20,7 @@ mod phases;
 mod pruning;
 mod races;
 mod reference_faults;
+mod shards;
 mod store;
 mod tree_crash;
 mod workload;

@@ -81,7 +81,10 @@ async fn an_agents_failure_is_told_in_its_words_and_ends_with_it() {
     until_configured(&world, Some(false), ConfiguredReason::AgentFailed).await;
     let shown = world.shown("a");
     assert_eq!(shown.failed.len(), 1);
-    assert_eq!((shown.failed[0].node.as_str(), &*shown.failed[0].reason), ("node-a-2", "multinic0: NicNotFound"));
+    assert_eq!(
+        (shown.failed[0].node.as_str(), &*shown.failed[0].reason),
+        ("node-a-2", "multinic0: NicNotFound")
+    );
     assert_eq!((shown.nodes.configured, shown.nodes.failed), (Some(1), Some(1)));
     assert_eq!(shown.ready, Some(true), "it is delivered all the same");
     world.workload.agent("node-a-2", Agent::Configured);
@@ -133,11 +136,12 @@ async fn a_node_that_is_another_machine_gets_nothing() {
 
     world.workload.reach(Some(true));
     world.until("one is delivered", |world| world.workload.object("node-a-1").is_some()).await;
-    world.until("the others are told", |world| {
-        let skipped = |vm| world.skip_of("a", vm).as_deref() == Some("NodeMismatch");
-        skipped("a-2") && skipped("a-3")
-    })
-    .await;
+    world
+        .until("the others are told", |world| {
+            let skipped = |vm| world.skip_of("a", vm).as_deref() == Some("NodeMismatch");
+            skipped("a-2") && skipped("a-3")
+        })
+        .await;
     assert!(world.workload.object("node-a-2").is_none() && world.workload.object("node-a-3").is_none());
 
     // The nodes join: no poll is waited for.
@@ -185,8 +189,8 @@ async fn pruning_takes_the_node_config_away_before_the_record() {
     world.halt(Ending::Stop).await;
     world.start().await;
     world.synced();
-    world.until("all is gone", |world| world.record("node-a-1").is_none()).await;
-    assert!(world.workload.object("node-a-1").is_none());
+    world.until("the node config is gone", |world| world.workload.object("node-a-1").is_none()).await;
+    world.until("and so is the record", |world| world.record("node-a-1").is_none()).await;
     world.end().await;
 }
 
@@ -213,10 +217,11 @@ async fn another_way_of_delivery_is_taken_without_a_change() {
     // The cluster has nothing of it: the truth is put there.
     let after = before.clone().direct();
     world.declare(&after);
-    world.until("both are there", |world| {
-        world.workload.object("node-a-1").is_some() && world.workload.object("node-a-2").is_some()
-    })
-    .await;
+    world
+        .until("both are there", |world| {
+            world.workload.object("node-a-1").is_some() && world.workload.object("node-a-2").is_some()
+        })
+        .await;
     // And back: what is there stays, and nobody looks any more.
     world.declare(&before);
     world.until("it is Viola's again", |world| world.shown("a").workload.is_none()).await;

@@ -152,9 +152,7 @@ pub(super) fn mean_the_same(one: &OpenstackConfigStatus, other: &OpenstackConfig
             retry.last_attempt = None;
         }
         // Others may have conditions of their own there, in any order.
-        status
-            .conditions
-            .retain(|condition| OURS.contains(&condition.type_.as_str()));
+        status.conditions.retain(|condition| OURS.contains(&condition.type_.as_str()));
         status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
         status
     };

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use kube::Client;
 use kube::config::Kubeconfig;
 use multinic_actors::domain::config::SecretKeyRef;
+use reqwest::Url;
 use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::kube::client::connect_with;
+use crate::policy::PolicyHandle;
 use crate::secrets::SecretSource;
 
 /// Batches to one cluster at a time; each applies several objects at once.
@@ -21,6 +23,7 @@ pub(super) struct Access {
     namespace: String,
     secret: SecretKeyRef,
     secrets: Arc<dyn SecretSource>,
+    policy: PolicyHandle,
     current: Mutex<Option<Current>>,
     /// For batches: a cluster that is slow holds up its own configs only.
     pub(super) turns: Semaphore,
@@ -28,12 +31,19 @@ pub(super) struct Access {
 
 struct Current {
     digest: [u8; 32],
+    /// Where the API server is.
+    server: Option<Url>,
     client: Client,
 }
 
 impl Access {
-    pub(super) fn new(namespace: String, secret: SecretKeyRef, secrets: Arc<dyn SecretSource>) -> Self {
-        Self { namespace, secret, secrets, current: Mutex::new(None), turns: Semaphore::new(TURNS) }
+    pub(super) fn new(
+        namespace: String,
+        secret: SecretKeyRef,
+        secrets: Arc<dyn SecretSource>,
+        policy: PolicyHandle,
+    ) -> Self {
+        Self { namespace, secret, secrets, policy, current: Mutex::new(None), turns: Semaphore::new(TURNS) }
     }
 
     /// What it is called: by its Secret.
@@ -54,16 +64,37 @@ impl Access {
         let digest: [u8; 32] = Sha256::digest(text.expose_secret()).into();
         let mut current = self.current.lock().await;
         if let Some(known) = current.as_ref().filter(|known| known.digest == digest) {
+            self.permit(known.server.as_ref())?;
             return Ok(known.client.clone());
         }
         let kubeconfig = read(text.expose_secret()).map_err(|problem| told(&problem))?;
-        let client = connect_with(kubeconfig).await.map_err(|error| told(&format!("is of no use: {error}")))?;
+        let server = server_of(&kubeconfig);
+        self.permit(server.as_ref())?;
+        let client =
+            connect_with(kubeconfig).await.map_err(|error| told(&format!("is of no use: {error}")))?;
         if current.is_some() {
-            tracing::info!("the kubeconfig in secret {namespace}/{name} is another one and is used from now on");
+            tracing::info!(
+                "the kubeconfig in secret {namespace}/{name} is another one and is used from now on"
+            );
         }
-        *current = Some(Current { digest, client: client.clone() });
+        *current = Some(Current { digest, server, client: client.clone() });
         Ok(client)
     }
+}
+
+impl Access {
+    /// Whether the operator's policy lets the namespace reach the API server.
+    fn permit(&self, server: Option<&Url>) -> Result<(), String> {
+        server.map_or(Ok(()), |server| self.policy.permits(&self.namespace, server))
+    }
+}
+
+/// The API server of the current context; what else is wrong with it is told when it is used.
+fn server_of(kubeconfig: &Kubeconfig) -> Option<Url> {
+    let current = kubeconfig.current_context.as_ref()?;
+    let context = kubeconfig.contexts.iter().find(|named| named.name == *current)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == context.cluster)?.cluster.as_ref()?;
+    Url::parse(cluster.server.as_ref()?).ok()
 }
 
 /// Reads a kubeconfig that somebody else wrote: what it names is used, but no program is run and no file of

@@ -137,7 +137,10 @@ impl Cluster {
         let is_news = !std::mem::replace(&mut nodes.is_tried, true);
         drop(nodes);
         if is_news {
-            tracing::warn!("workload cluster {}: its nodes are not known and not compared: {detail}", self.name);
+            tracing::warn!(
+                "workload cluster {}: its nodes are not known and not compared: {detail}",
+                self.name
+            );
             self.tell();
         }
     }
@@ -152,12 +155,7 @@ fn is_newer(version: Option<u64>, than: Option<u64>) -> bool {
     version.zip(than).is_some_and(|(version, than)| version > than)
 }
 
-fn note(
-    known: &mut HashMap<String, Entry>,
-    name: String,
-    version: Option<u64>,
-    found: Option<Found>,
-) {
+fn note(known: &mut HashMap<String, Entry>, name: String, version: Option<u64>, found: Option<Found>) {
     if known.get(&name).is_some_and(|entry| is_newer(entry.version, version)) {
         return;
     }

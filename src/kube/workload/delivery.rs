@@ -71,10 +71,8 @@ impl WorkloadClusters {
         let client = access.client().await.map_err(|problem| failed(PostFailure::Unavailable, &problem))?;
         let _turn = access.turns.acquire().await;
         let provider = config.provider.as_str();
-        let objects: Option<Vec<_>> = nodes
-            .iter()
-            .map(|node| object_of(spec_of(node), &target.namespace, Some(provider)))
-            .collect();
+        let objects: Option<Vec<_>> =
+            nodes.iter().map(|node| object_of(spec_of(node), &target.namespace, Some(provider))).collect();
         let objects: Vec<MultiNicNodeConfig> =
             objects.ok_or_else(|| failed(PostFailure::Refused, &"a node's name is no object's name"))?;
         let batch = apply_all(&client, &objects, Instant::now() + BATCH_TIMEOUT).await;
@@ -109,7 +107,8 @@ fn answer(results: &[Applied<'_>]) -> Result<PostAnswer, (PostFailure, String)> 
     if let Some(error) = errors().find(|error| is_about_all(error) || may_pass(error)) {
         return Err((kind(error), said(error)));
     }
-    let is_forbidden = |error: &ApplyError| matches!(error, ApplyError::Call(error) if error.code() == Some(403));
+    let is_forbidden =
+        |error: &ApplyError| matches!(error, ApplyError::Call(error) if error.code() == Some(403));
     if let Some(error) = errors().next()
         && errors().count() == results.len()
         && errors().all(is_forbidden)
@@ -144,9 +143,7 @@ fn said(error: &ApplyError) -> String {
 }
 
 /// What an apply's answer says is there.
-fn seen(
-    object: DynamicObject,
-) -> Option<(String, Option<u64>, multinic_actors::domain::readback::Found)> {
+fn seen(object: DynamicObject) -> Option<(String, Option<u64>, multinic_actors::domain::readback::Found)> {
     let value = serde_json::to_value(object).ok()?;
     let object: NodeConfigObject = serde_json::from_value(value).ok()?;
     let version = number(object.metadata.resource_version.as_deref());

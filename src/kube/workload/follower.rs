@@ -269,7 +269,9 @@ impl Sink for NodeConfigs {
 
     fn troubled(&self, trouble: &Trouble) {
         let problem = match trouble.code() {
-            Some(404) => "it does not know MultiNicNodeConfig: install its CustomResourceDefinition there".to_owned(),
+            Some(404) => {
+                "it does not know MultiNicNodeConfig: install its CustomResourceDefinition there".to_owned()
+            }
             _ => trouble.to_string(),
         };
         self.0.troubled(&problem, &trouble.detail());

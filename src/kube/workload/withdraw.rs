@@ -45,7 +45,9 @@ async fn one(api: &Api<NodeConfigObject>, node: &NodeName, vm: &VmId) -> Result<
             return Ok(());
         };
         if !is_ours(&object, vm) {
-            tracing::info!("node config {name} of the workload cluster is not VM {vm}'s any more and is left");
+            tracing::info!(
+                "node config {name} of the workload cluster is not VM {vm}'s any more and is left"
+            );
             return Ok(());
         }
         let params = DeleteParams {

@@ -22,8 +22,10 @@ impl Outbox {
 
     /// Whether the node has what is wanted for it and nothing is on its way, or about to be.
     pub fn is_settled(&self, node: &NodeName) -> bool {
-        let is_flying =
-            self.flight.as_ref().is_some_and(|flight| flight.nodes.iter().any(|sent| &sent.node_name == node));
+        let is_flying = self
+            .flight
+            .as_ref()
+            .is_some_and(|flight| flight.nodes.iter().any(|sent| &sent.node_name == node));
         let is_owed = self.entries.get(node).is_some_and(|entry| entry.must_send);
         self.is_delivered(node) && !is_flying && !is_owed && !self.in_doubt.contains(node)
     }

@@ -38,7 +38,8 @@ fn configured(report: &WorkloadReport, delivery: &DeliveryReport) -> Configured 
         return said(Some(false), ConfiguredReason::FieldConflict, message);
     }
     if let [(node, words), ..] = report.failed.as_slice() {
-        let message = format!("the agents of {} failed, first node {node}: {words}", nodes(report.failed.len()));
+        let message =
+            format!("the agents of {} failed, first node {node}: {words}", nodes(report.failed.len()));
         return said(Some(false), ConfiguredReason::AgentFailed, message);
     }
     if report.reach.is_reachable != Some(true) {
@@ -59,7 +60,9 @@ fn configured(report: &WorkloadReport, delivery: &DeliveryReport) -> Configured 
             let message = format!("{} of {all} nodes are configured", report.configured);
             said(None, ConfiguredReason::InProgress, message)
         }
-        false => said(Some(true), ConfiguredReason::Configured, format!("{} are configured", nodes(all as usize))),
+        false => {
+            said(Some(true), ConfiguredReason::Configured, format!("{} are configured", nodes(all as usize)))
+        }
     }
 }
 
