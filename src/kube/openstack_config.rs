@@ -68,13 +68,6 @@ pub use status::{DownPortRetry, FailedNode, Nodes, OpenstackConfigStatus, Pendin
         priority = 1
     ),
     printcolumn(
-        name = "Configured",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Configured')].reason",
-        description = "What the node agents say, where the workload cluster is looked at.",
-        priority = 1
-    ),
-    printcolumn(
         name = "Error",
         type_ = "string",
         json_path = ".status.lastError",

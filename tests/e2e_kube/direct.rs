@@ -178,7 +178,7 @@ async fn what_the_agents_say_comes_back() {
     assert_eq!(object["status"]["failed"], failed);
     assert_eq!(condition(&object, "Ready")["status"], "True");
     let table = cluster.kubectl(&["-n", "test", "get", "oscfg", "a", "-o", "wide"]);
-    assert!(table.contains("AgentFailed"), "{table}");
+    assert!(table.contains("node-2: multinic0: NicNotFound"), "{table}");
     let labels = r#"{config="a",namespace="test",state="failed"}"#;
     let line = format!("multinic_config_nodes{labels}");
     let other = format!(r#"multinic_config_nodes{{namespace="test",config="a",state="failed"}}"#);

@@ -124,6 +124,7 @@ impl Progress {
         }
         self.verdict = Some((reason, message.clone()));
         let round = self.round.as_ref();
+        let workload = told::workload(config, &self.delivery);
         ConfigStatus {
             id: config.id.clone(),
             observed_generation: self.observed_generation,
@@ -133,7 +134,7 @@ impl Progress {
             degraded: degraded(reason, !skipped.is_empty()),
             paused: config.paused,
             last_synced_at: self.last_synced_at,
-            last_error: self.last_error.clone(),
+            last_error: self.last_error.clone().or_else(|| told::problem(workload.as_ref())),
             down_port_retry: self.delivery.down_port_retry.clone(),
             nodes: NodeCounts {
                 desired: round.map_or(0, |round| round.desired),
@@ -150,7 +151,7 @@ impl Progress {
             last_error_detail: self.failure.as_ref().map(|failure| failure.detail.clone()),
             token_expires_at: self.token_expires_at,
             failed: told::failed(self.delivery.workload.as_ref()),
-            workload: told::workload(config, &self.delivery),
+            workload,
         }
     }
 

@@ -30,6 +30,12 @@ pub(super) fn workload(config: &Config, delivery: &DeliveryReport) -> Option<Wor
     Some(WorkloadStatus { mode, reach: report.reach.clone(), configured: configured(report, delivery) })
 }
 
+/// What is wrong there, where nothing else is: it is the last error as long as it lasts.
+pub(super) fn problem(workload: Option<&WorkloadStatus>) -> Option<String> {
+    let configured = &workload?.configured;
+    (configured.status == Some(false)).then(|| configured.message.clone())
+}
+
 /// The condition `Configured`. What somebody has to do something about comes first.
 fn configured(report: &WorkloadReport, delivery: &DeliveryReport) -> Configured {
     let said = |status, reason, message: String| Configured { status, reason, message: cut(&message) };
