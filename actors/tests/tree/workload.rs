@@ -20,7 +20,7 @@ async fn until_configured(world: &Harness, status: Option<bool>, reason: Configu
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_or_edited_by_hand_is_put_back_at_once() {
     let config = config("a").vms(3).direct();
-    let mut world = Harness::with(&config, 2).await;
+    let world = Harness::with(&config, 2).await;
     world.until_delivered(&config).await;
     let before = world.workload.object("node-a-1").unwrap();
     let sent = world.viola.times_sent("node-a-2");
@@ -38,7 +38,7 @@ async fn what_is_deleted_or_edited_by_hand_is_put_back_at_once() {
 #[tokio::test(start_paused = true)]
 async fn whoever_keeps_changing_it_back_is_not_fought_at_full_speed() {
     let config = config("a").vms(1).direct();
-    let mut world = Harness::with(&config, 1).await;
+    let world = Harness::with(&config, 1).await;
     world.until_delivered(&config).await;
     let start = world.clock.elapsed();
     while world.clock.elapsed() - start < Duration::from_secs(3600) {
@@ -53,7 +53,7 @@ async fn whoever_keeps_changing_it_back_is_not_fought_at_full_speed() {
 #[tokio::test(start_paused = true)]
 async fn what_viola_delivered_is_looked_at_but_not_touched() {
     let config = config("a").vms(2).verify();
-    let mut world = Harness::with(&config, 1).await;
+    let world = Harness::with(&config, 1).await;
     world.until_delivered(&config).await;
     until_configured(&world, None, ConfiguredReason::InProgress).await;
     world.workload.agent("node-a-1", Agent::Configured);
@@ -74,7 +74,7 @@ async fn what_viola_delivered_is_looked_at_but_not_touched() {
 #[tokio::test(start_paused = true)]
 async fn an_agents_failure_is_told_in_its_words_and_ends_with_it() {
     let config = config("a").vms(2).direct();
-    let mut world = Harness::with(&config, 1).await;
+    let world = Harness::with(&config, 1).await;
     world.until_delivered(&config).await;
     world.workload.agent("node-a-1", Agent::Configured);
     world.workload.agent("node-a-2", Agent::Failed("multinic0: NicNotFound".to_owned()));
@@ -96,7 +96,7 @@ async fn an_agents_failure_is_told_in_its_words_and_ends_with_it() {
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_was_away_gets_the_newest_state_only_and_at_once() {
     let config = config("a").vms(1).direct();
-    let mut world = Harness::with(&config, 1).await;
+    let world = Harness::with(&config, 1).await;
     world.until_delivered(&config).await;
     world.workload.reach(Some(false));
     world.viola.of("a").fails(multinic_actors::boundary::PostFailure::Unavailable);
@@ -155,7 +155,7 @@ async fn a_node_that_is_another_machine_gets_nothing() {
 #[tokio::test(start_paused = true)]
 async fn down_ports_are_not_sent_again_where_the_cluster_is_seen() {
     let config = config("a").vms(1).direct();
-    let mut world = Harness::with(&config, 1).await;
+    let world = Harness::with(&config, 1).await;
     world.cloud.vm("a-1").port_is(1, "DOWN");
     world.until_delivered(&config).await;
     let sent = world.viola.posts().len();
@@ -197,7 +197,7 @@ async fn pruning_takes_the_node_config_away_before_the_record() {
 #[tokio::test(start_paused = true)]
 async fn without_prune_everything_stays() {
     let full = config("a").vms(2).direct();
-    let mut world = Harness::with(&full, 1).await;
+    let world = Harness::with(&full, 1).await;
     world.until_delivered(&full).await;
     world.cloud.vm("a-1").loses_all();
     world.declare(&full.clone().without("a-2"));
@@ -212,7 +212,7 @@ async fn without_prune_everything_stays() {
 #[tokio::test(start_paused = true)]
 async fn another_way_of_delivery_is_taken_without_a_change() {
     let before = config("a").vms(2);
-    let mut world = Harness::with(&before, 1).await;
+    let world = Harness::with(&before, 1).await;
     world.until_delivered(&before).await;
     // The cluster has nothing of it: the truth is put there.
     let after = before.clone().direct();
