@@ -16,6 +16,7 @@ mod world;
 mod away;
 mod both_charts;
 mod chart;
+mod direct;
 mod lifecycle;
 mod many;
 mod policy;

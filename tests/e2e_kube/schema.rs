@@ -50,6 +50,12 @@ async fn what_cannot_work_is_refused_with_the_name_of_the_field() {
         (without("/credentials/projectID"), "spec.credentials.projectID"),
         (with("/credentials/projectID", json!("")), "spec.credentials.projectID"),
         (with("/credentials/k8sProviderID", json!("")), "spec.credentials.k8sProviderID"),
+        (without("/credentials/k8sProviderID"), "credentials.k8sProviderID is required unless"),
+        (with("/delivery", json!({"mode": "Apply"})), "spec.delivery.kubeconfigSecretRef"),
+        (
+            with("/delivery", json!({"mode": "Push", "kubeconfigSecretRef": {"name": "n"}})),
+            "spec.delivery.mode",
+        ),
         (with("/credentials/openstackProviderID", json!(7)), "spec.credentials.openstackProviderID"),
         (with("/paused", json!("yes")), "spec.paused"),
         (with("/settings/pollFastInterval", json!("soon")), "spec.settings.pollFastInterval"),

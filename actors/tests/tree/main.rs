@@ -23,4 +23,8 @@ mod reference_faults;
 mod shards;
 mod store;
 mod tree_crash;
+<<<<<<< HEAD
 mod witness;
+=======
+mod workload;
+>>>>>>> direct
