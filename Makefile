@@ -4,11 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
 .PHONY: help demo build test qa lint fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api e2e-observability e2e-observability-kube dashboard-pictures
-=======
-.PHONY: help demo build test qa lint fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api
->>>>>>> qa
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18

@@ -9,13 +9,10 @@ mod cluster;
 mod e2e_support;
 mod process;
 mod proxy;
-<<<<<<< HEAD
 mod traces;
-=======
 #[allow(dead_code)]
 #[path = "../viola_api/server.rs"]
 mod server;
->>>>>>> qa
 mod world;
 
 mod bad_cloud;

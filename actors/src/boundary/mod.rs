@@ -5,11 +5,8 @@ mod cloud;
 mod delivery;
 mod status;
 mod store;
-<<<<<<< HEAD
 mod witness;
-=======
 mod workload;
->>>>>>> direct
 
 pub use crate::domain::post::{NodeResult, PostAnswer, PostError, PostFailure};
 pub use clock::{Clock, SystemClock};
@@ -17,11 +14,8 @@ pub use cloud::{Cloud, CloudError, ObserveRequest, Session, Urgency};
 pub use delivery::Delivery;
 pub use status::StatusSink;
 pub use store::{Loaded, Saved, Store, StoreError};
-<<<<<<< HEAD
 pub use witness::{ChangedNode, ChangesDelivered, RoundEnded, Witness};
-=======
 pub use workload::{Changed, NoWorkload, Withdrawal, Workload, WorkloadView};
->>>>>>> direct
 
 /// A boxed future, so that the traits can be used as objects.
 pub type BoxFuture<'a, T> = futures::future::BoxFuture<'a, T>;

@@ -15,11 +15,8 @@ mod reading;
 mod script;
 mod status;
 mod store;
-<<<<<<< HEAD
 mod witness;
-=======
 mod workload;
->>>>>>> direct
 
 pub use clock::{START, TestClock};
 pub use cloud::{CloudOf, FakeCloud, Login, Look};
@@ -31,11 +28,8 @@ pub use harness::{Ending, Harness};
 pub use reading::{macs, names_by_mac};
 pub use status::StatusBoard;
 pub use store::FakeStore;
-<<<<<<< HEAD
 pub use witness::FakeWitness;
-=======
 pub use workload::FakeWorkload;
->>>>>>> direct
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

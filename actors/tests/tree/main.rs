@@ -23,8 +23,5 @@ mod reference_faults;
 mod shards;
 mod store;
 mod tree_crash;
-<<<<<<< HEAD
 mod witness;
-=======
 mod workload;
->>>>>>> direct
