@@ -86,11 +86,12 @@ CA_BUNDLE ?= /etc/ssl/certs/ca-certificates.crt
 # The static binary that goes into the image.
 BINARY ?= $(DIST)/static/multinic-operator
 
-.PHONY: charts charts-cluster charts-docs static rootfs image manifests install uninstall deploy undeploy
+.PHONY: charts charts-cluster charts-docs static rootfs image bundle manifests install uninstall deploy undeploy
 
 charts: ## Test the Helm charts and the image's files (needs helm, Python, cc; uses helm3, kubectl, an engine if there)
 	tests/charts/run.sh
 	tests/charts/image.sh
+	tests/charts/bundle.sh
 
 charts-cluster: ## Test the charts on a real API server: that of KUBECONFIG, else one from tests/env/kube
 	tests/charts/cluster.sh
@@ -109,6 +110,9 @@ rootfs: ## Lay out the image's files in dist/rootfs, from the static binary
 
 image: rootfs ## Build the image IMG with docker, podman or buildah, whichever is there
 	deploy/image.sh "$(IMG)" "$(DIST)"
+
+bundle: rootfs ## Pack image, charts, manifests, guide, SBOM and checksums for a cloud without internet: dist/*.tar.gz
+	HELM="$(HELM)" NAMESPACE="$(NAMESPACE)" deploy/bundle.sh "$(IMG)" "$(DIST)"
 
 manifests: ## Render the chart without Helm's traces: dist/install.yaml and a kustomize base in dist/kustomize
 	HELM="$(HELM)" deploy/manifests.sh "$(IMG)" "$(NAMESPACE)" "$(DIST)" $(HELM_ARGS)
