@@ -65,7 +65,7 @@ fn status(id: &ConfigId) -> ConfigStatus {
         last_synced_at: Some(now),
         last_error: None,
         down_port_retry: None,
-        nodes: NodeCounts { desired: 10, delivered: 10, skipped: 0 },
+        nodes: NodeCounts { desired: 10, delivered: 10, skipped: 0, ..NodeCounts::default() },
         skipped: Vec::new(),
         pending_changes: Vec::new(),
         ports: BTreeMap::from([
@@ -78,5 +78,7 @@ fn status(id: &ConfigId) -> ConfigStatus {
         last_poll_at: Some(now - jiff::SignedDuration::from_secs(120)),
         last_error_detail: None,
         token_expires_at: Some(now),
+        failed: Vec::new(),
+        workload: None,
     }
 }

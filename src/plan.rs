@@ -133,6 +133,7 @@ pub fn work_out(
             history: &history,
             // A plan is one look: it believes it.
             empty_before: &config.vms.iter().cloned().collect(),
+            machines: None,
             claim: &mut claim,
         },
     );

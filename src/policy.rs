@@ -93,16 +93,23 @@ impl Policy {
         let mut refuse = |field: &str, value: &str| {
             problems.push(format!("spec.{field}: {value:?} is not allowed by rule {name} of the policy"));
         };
+        let cluster = config.delivery.direct();
+        let own_cluster = cluster.map(|to| format!("{}/{}", config.id.name.namespace, to.kubeconfig.name));
         for (field, value, allowed) in [
             ("credentials.openstackProviderID", provider_id.as_str(), &rule.openstack_provider_ids),
             ("credentials.k8sProviderID", config.provider.as_str(), &rule.k8s_provider_ids),
             ("credentials.projectID", config.cloud.project.as_str(), &rule.project_ids),
         ] {
+            // Without a `k8sProviderID` that is the namespace's own Secret.
+            if own_cluster.as_deref() == Some(value) && field == "credentials.k8sProviderID" {
+                continue;
+            }
             if allowed.as_ref().is_some_and(|allowed| !allowed.iter().any(|pattern| pattern.fits(value))) {
                 refuse(field, value);
             }
         }
-        let viola = Some(config.viola_endpoint.as_str()).filter(|viola| own_viola != Some(*viola));
+        let viola = Some(config.viola_endpoint.as_str());
+        let viola = viola.filter(|viola| own_viola != Some(*viola) && cluster.is_none());
         for (field, value) in [
             ("settings.contrabassEndpoint", Some(endpoint.as_str())),
             ("settings.openstackNeutronEndpoint", config.cloud.neutron_endpoint.as_deref()),

@@ -12,7 +12,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tracing::Span;
 
 use crate::boundary::{
-    Clock, Cloud, CloudError, Delivery, RoundEnded, Session, StatusSink, Urgency, Witness,
+    Clock, Cloud, CloudError, Delivery, RoundEnded, Session, StatusSink, Urgency, Witness, Workload,
 };
 use crate::claim_table::ClaimTable;
 use crate::domain::cadence::Cadence;
@@ -34,7 +34,10 @@ use crate::trace;
 use crate::viola::ViolaMsg;
 
 mod children;
+mod pruning;
 mod rounds;
+
+use pruning::Withdrawing;
 
 /// How long the children get to end: the viola actor may wait for a POST's answer.
 const STOP_TIMEOUT: Duration = Duration::from_secs(8);
@@ -62,6 +65,10 @@ pub enum ConfigMsg {
     RoundDone(Box<RoundReport>),
     /// The state of the deliveries changed (from the viola actor).
     DeliveryChanged(Box<DeliveryReport>),
+    /// The workload cluster's nodes are others (from the viola actor).
+    NodesChanged,
+    /// Node configs were taken out of the workload cluster, or not (from the task).
+    Withdrawn(Ticket, Result<Result<(), String>, TaskPanicked>),
     /// The token actor is due for a restart.
     TokenDue(Ticket),
     /// The viola actor is due for a restart.
@@ -79,6 +86,8 @@ impl ConfigMsg {
             Self::Observed(..) => "Observed",
             Self::RoundDone(_) => "RoundDone",
             Self::DeliveryChanged(_) => "DeliveryChanged",
+            Self::NodesChanged => "NodesChanged",
+            Self::Withdrawn(..) => "Withdrawn",
             Self::TokenDue(_) => "TokenDue",
             Self::ViolaDue(_) => "ViolaDue",
             Self::PortDue(..) => "PortDue",
@@ -93,6 +102,8 @@ pub struct Shared {
     pub cloud: Arc<dyn Cloud>,
     /// Where node configs go.
     pub delivery: Arc<dyn Delivery>,
+    /// What stands in the workload clusters.
+    pub workload: Arc<dyn Workload>,
     /// Where the state is shown.
     pub status: Arc<dyn StatusSink>,
     /// Who is told what happened.
@@ -181,6 +192,7 @@ pub struct State {
     viola: ChildSlot<ViolaMsg>,
     ports: ChildSet<VmId, PortMsg>,
     progress: Progress,
+    withdrawing: Withdrawing,
 }
 
 impl Actor for ConfigActor {
@@ -224,6 +236,8 @@ impl Actor for ConfigActor {
                 state.progress.delivery = *report;
                 state.publish(&self.shared);
             }
+            ConfigMsg::NodesChanged => self.demand(state, Demand::EVENT),
+            ConfigMsg::Withdrawn(ticket, result) => self.withdrawn(state, ticket, result),
             ConfigMsg::TokenDue(ticket) => {
                 if state.token.is_due(ticket) {
                     self.start_token(state).await?;

@@ -20,7 +20,8 @@ use crate::domain::progress;
 use crate::domain::reason::Reason;
 use crate::inventory::{Inventory, InventoryArgs, InventoryMsg};
 use crate::supervision::{
-    ChildExit, ChildSet, ChildSlot, ChildSpec, Node, Outcome, Ticket, TimerSlot, stop_children_in_order,
+    ChildExit, ChildSet, ChildSlot, ChildSpec, Node, Outcome, TaskSlot, Ticket, TimerSlot,
+    stop_children_in_order,
 };
 
 mod absent;
@@ -58,6 +59,8 @@ pub enum RootMsg {
     ConfigDue(ConfigName, Ticket),
     /// It is time for the second look at objects whose records are to be pruned.
     PruneDue(Ticket),
+    /// Node configs of an object that is gone were taken out of its workload cluster, or not (from the task).
+    Withdrawn(Ticket, ConfigName, Result<(), String>),
 }
 
 /// What the root is started with.
@@ -101,6 +104,8 @@ pub struct State {
     prune: TimerSlot,
     /// Objects that are gone and whose records are to go.
     doomed: BTreeSet<ConfigName>,
+    /// Objects that are gone and whose node configs are being taken away.
+    withdrawing: BTreeMap<ConfigName, TaskSlot>,
     knows_all: bool,
     /// Objects that are somebody else's now, and with them their nodes.
     elsewhere: BTreeSet<ConfigName>,
@@ -141,6 +146,7 @@ impl Actor for Root {
             first_polls: 0,
             prune: TimerSlot::new(),
             doomed: BTreeSet::new(),
+            withdrawing: BTreeMap::new(),
             knows_all: args.knows_all,
             elsewhere: BTreeSet::new(),
         };
@@ -171,6 +177,7 @@ impl Actor for Root {
                 }
             }
             RootMsg::PruneDue(ticket) => state.prune_due(ticket),
+            RootMsg::Withdrawn(ticket, name, result) => state.withdrawn(ticket, name, result),
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use futures::future::{BoxFuture, Shared};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tracing::Span;
 
-use crate::boundary::{Clock, Delivery, PostAnswer, PostError, Witness};
+use crate::boundary::{Clock, Delivery, PostAnswer, PostError, Witness, Workload};
 use crate::claim_table::ClaimTable;
 use crate::config::{ConfigMsg, ConfigRef};
 use crate::domain::backoff::seed_for;
@@ -35,9 +35,11 @@ mod ledger;
 mod posting;
 mod remembering;
 mod settling;
+mod workload;
 
 use ledger::Ledger;
 pub use posting::POST_DEADLINE;
+use workload::Followed;
 
 /// How long a POST that is under way at a stop may still take.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -78,6 +80,12 @@ pub enum ViolaMsg {
     DownDue(Ticket),
     /// Everything is due for a re-send (`resyncInterval`).
     ResyncDue(Ticket),
+    /// Something in the workload cluster is another (from its view).
+    WorkloadChanged,
+    /// A look into the workload cluster is due.
+    LookDue(Ticket),
+    /// The node configs of these VMs were taken out of the workload cluster (from the config).
+    Withdrawn(BTreeSet<VmId>),
     /// The inventory keeps an event.
     Kept(u64, Kept),
     /// Events that are not acknowledged are due once more.
@@ -94,6 +102,9 @@ impl ViolaMsg {
             Self::WakeDue(_) => "WakeDue",
             Self::DownDue(_) => "DownDue",
             Self::ResyncDue(_) => "ResyncDue",
+            Self::WorkloadChanged => "WorkloadChanged",
+            Self::LookDue(_) => "LookDue",
+            Self::Withdrawn(_) => "Withdrawn",
             Self::Kept(..) => "Kept",
             Self::LedgerDue(_) => "LedgerDue",
         }
@@ -116,6 +127,8 @@ pub struct ViolaArgs {
 pub struct Viola {
     /// Where node configs go.
     pub delivery: Arc<dyn Delivery>,
+    /// What stands in the workload clusters.
+    pub workload: Arc<dyn Workload>,
     /// What is delivered, and who keeps it.
     pub inventory: InventoryHandle,
     /// Whose node is whose.
@@ -169,6 +182,8 @@ pub struct State {
     down_sent: BTreeSet<NodeName>,
     down_timer: TimerSlot,
     resync: TimerSlot,
+    /// The workload cluster, where it is looked at.
+    followed: Option<Followed>,
     ledger: Ledger,
     ledger_timer: TimerSlot,
     changes: u64,
@@ -208,6 +223,7 @@ impl Actor for Viola {
             down_sent: BTreeSet::new(),
             down_timer: TimerSlot::new(),
             resync: TimerSlot::new(),
+            followed: None,
             ledger: Ledger::default(),
             ledger_timer: TimerSlot::new(),
             changes: 0,
@@ -223,6 +239,7 @@ impl Actor for Viola {
             }
         }
         state.arm_resync();
+        self.follow(&mut state);
         Ok(state)
     }
 
@@ -248,6 +265,9 @@ impl Actor for Viola {
             }
             ViolaMsg::DownDue(ticket) => self.down_due(state, ticket),
             ViolaMsg::ResyncDue(ticket) => self.resync_due(state, ticket),
+            ViolaMsg::WorkloadChanged => self.workload_changed(state),
+            ViolaMsg::LookDue(ticket) => self.look_due(state, ticket),
+            ViolaMsg::Withdrawn(vms) => state.outbox.withdrawn(&vms),
             ViolaMsg::Kept(number, kept) => self.kept(state, number, kept),
             ViolaMsg::LedgerDue(ticket) => {
                 if state.ledger_timer.accept(ticket) {
@@ -288,9 +308,14 @@ impl Viola {
         let config = Arc::clone(&state.config);
         if before.provider != config.provider {
             self.change_target(state);
-        } else if before.viola_endpoint != config.viola_endpoint || before.polling.slow != config.polling.slow
+        } else if before.viola_endpoint != config.viola_endpoint
+            || before.polling.slow != config.polling.slow
+            || before.delivery != config.delivery
         {
             state.outbox.start_over(config.polling.slow, self.seed_of(&config), now());
+        }
+        if before.delivery != config.delivery || before.provider != config.provider {
+            self.follow(state);
         }
         state.awaits_round |= before.change_policy != config.change_policy;
         if before.polling.resync != config.polling.resync {
@@ -386,6 +411,7 @@ impl State {
             down_port_retry: self.down_retry.clone(),
             changes: self.changes,
             store_problem: self.ledger.problem().map(str::to_owned),
+            workload: self.workload_report(),
         }
     }
 }

@@ -284,6 +284,7 @@ fn run(world: &World, case: &Case) -> Result<(), String> {
             approvals: &BTreeSet::new(),
             history: &delivered,
             empty_before: &BTreeSet::new(),
+            machines: None,
             claim: &mut |_, _| Ok(()),
         },
     );

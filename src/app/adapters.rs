@@ -13,6 +13,7 @@ use super::StartError;
 use super::reign::Plan;
 use super::tenure::WithinTenure;
 use crate::http::TokenFile;
+use crate::kube::workload::{self, WorkloadClusters};
 use crate::openstack::{OpenstackCloud, OpenstackSettings};
 use crate::policy::{PolicyFile, PolicyHandle};
 use crate::secrets::SecretSource;
@@ -32,6 +33,7 @@ pub(super) fn shared(
     let ca_bundle = read_ca_bundle(settings.ca_bundle.as_deref())?;
     let policy = &plan.policy;
     let cloud = cloud(settings, ca_bundle.clone(), policy, Arc::clone(&secrets))?;
+    let clusters = Arc::new(WorkloadClusters::new(Arc::clone(&secrets), policy.clone(), rand::random()));
     let upstream = UpstreamSettings { ca_bundle, policy: policy.clone(), ..UpstreamSettings::default() };
     let viola = ViolaClient::new(
         Arc::new(Upstream::new(&upstream).map_err(StartError::new)?),
@@ -42,12 +44,14 @@ pub(super) fn shared(
             token: settings.viola.token_file.as_ref().map(TokenFile::new),
         },
     );
+    let delivery = MeteredDelivery::new(
+        workload::Delivery::new(viola, Arc::clone(&clusters)),
+        Arc::clone(&plan.metrics.configs),
+    );
     Ok(Shared {
         cloud: Arc::new(cloud),
-        delivery: Arc::new(WithinTenure {
-            inner: MeteredDelivery::new(viola, Arc::clone(&plan.metrics.configs)),
-            tenure: plan.tenure.clone(),
-        }),
+        delivery: Arc::new(WithinTenure { inner: delivery, tenure: plan.tenure.clone() }),
+        workload: Arc::new(WithinTenure { inner: clusters, tenure: plan.tenure.clone() }),
         status: Arc::new(sinks),
         witness: Arc::new(witnesses(plan)),
         clock: Arc::clone(&plan.options.clock),

@@ -3,9 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use multinic_actors::boundary::{BoxFuture, Delivery, PostAnswer, PostError, PostFailure};
+use multinic_actors::boundary::{
+    BoxFuture, Changed, Delivery, PostAnswer, PostError, PostFailure, Withdrawal, Workload, WorkloadView,
+};
 use multinic_actors::domain::config::Config;
 use multinic_actors::domain::node::NodeConfig;
+
+use crate::kube::workload::WorkloadClusters;
 
 /// Until when this process may post. Without an election: for ever.
 #[derive(Clone, Default)]
@@ -45,6 +49,19 @@ impl<D: Delivery> Delivery for WithinTenure<D> {
                 }),
             }
         })
+    }
+}
+
+impl Workload for WithinTenure<Arc<WorkloadClusters>> {
+    fn follow(&self, config: &Config, changed: Changed) -> Option<Box<dyn WorkloadView>> {
+        self.inner.follow(config, changed)
+    }
+
+    fn withdraw(&self, order: Withdrawal) -> BoxFuture<'_, Result<(), String>> {
+        match self.tenure.is_over() {
+            false => self.inner.withdraw(order),
+            true => Box::pin(async { Err("this replica leads no longer".to_owned()) }),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use multinic_actors::domain::ids::ConfigId;
 use multinic_actors::domain::port::Verdict;
 use multinic_actors::domain::reason::Reason;
 use multinic_actors::domain::status::{
-    ConfigStatus, Degraded, DownPortRetry, NodeCounts, PendingChange, SkippedVm,
+    ConfigStatus, Degraded, DownPortRetry, FailedNode, NodeCounts, PendingChange, SkippedVm, WorkloadStatus,
 };
 use serde::Serialize;
 
@@ -128,6 +128,8 @@ struct Summary<'a> {
     last_poll_at: Option<Timestamp>,
     last_error_detail: &'a Option<String>,
     token_expires_at: Option<Timestamp>,
+    failed: &'a [FailedNode],
+    workload: &'a Option<WorkloadStatus>,
 }
 
 fn write_summary(config: &Arc<ConfigStatus>, out: &mut Vec<u8>) -> serde_json::Result<()> {
@@ -157,6 +159,8 @@ impl<'a> Summary<'a> {
             last_poll_at,
             last_error_detail,
             token_expires_at,
+            failed,
+            workload,
         } = config;
         Self {
             id,
@@ -177,6 +181,8 @@ impl<'a> Summary<'a> {
             last_poll_at: *last_poll_at,
             last_error_detail,
             token_expires_at: *token_expires_at,
+            failed,
+            workload,
         }
     }
 }

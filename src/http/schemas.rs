@@ -167,6 +167,47 @@ pub(super) struct ConfigSummary {
     last_error_detail: Option<String>,
     #[schema(required, format = DateTime)]
     token_expires_at: Option<String>,
+    /// Nodes whose agent failed, at most 20.
+    failed: Vec<FailedNode>,
+    /// The workload cluster, where it is looked at (`spec.delivery`).
+    #[schema(required)]
+    workload: Option<WorkloadStatus>,
+}
+
+/// A node whose agent failed.
+#[derive(ToSchema)]
+pub(super) struct FailedNode {
+    node: String,
+    /// What its agent says.
+    reason: String,
+}
+
+/// The workload cluster as a config sees it.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+pub(super) struct WorkloadStatus {
+    /// `Apply` or `Verify`.
+    mode: String,
+    /// Null until the first look has ended.
+    #[schema(required)]
+    reachable: Option<bool>,
+    /// Since when it is, or is not.
+    #[schema(required, format = DateTime)]
+    since: Option<String>,
+    /// Why it is not.
+    #[schema(required)]
+    problem: Option<String>,
+    configured: Configured,
+}
+
+/// The condition `Configured`.
+#[derive(ToSchema)]
+pub(super) struct Configured {
+    /// Null while it is unknown.
+    #[schema(required)]
+    status: Option<bool>,
+    reason: String,
+    message: String,
 }
 
 /// The state of a config, and what was decided for each VM.
@@ -199,6 +240,15 @@ pub(super) struct NodeCounts {
     delivered: u32,
     /// VMs that are left out.
     skipped: u32,
+    /// Nodes that have what was delivered, configured; where the workload cluster is looked at.
+    #[schema(nullable = false)]
+    configured: Option<u32>,
+    /// Nodes whose agent is at it; likewise.
+    #[schema(nullable = false)]
+    in_progress: Option<u32>,
+    /// Nodes whose agent failed; likewise.
+    #[schema(nullable = false)]
+    failed: Option<u32>,
 }
 
 /// A VM that is left out.

@@ -35,6 +35,15 @@ pub async fn connect(kubeconfig: &[PathBuf]) -> Result<Client, ConnectError> {
     client_of(config, own_proxy)
 }
 
+/// A client for the cluster of a kubeconfig that is at hand as such. Nothing is sent yet.
+///
+/// # Errors
+/// When it cannot be used.
+pub async fn connect_with(kubeconfig: Kubeconfig) -> Result<Client, ConnectError> {
+    let (config, own_proxy) = from_kubeconfig(kubeconfig).await?;
+    client_of(config, own_proxy)
+}
+
 /// A cluster that is named by the address of its API server rather than by a kubeconfig.
 #[derive(Clone, Debug)]
 pub struct Server {

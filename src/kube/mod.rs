@@ -16,5 +16,6 @@ pub mod state;
 pub mod status;
 pub mod validate;
 pub mod watch;
+pub mod workload;
 
 pub use observed::ObservedStatuses;

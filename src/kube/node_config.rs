@@ -8,6 +8,7 @@
 #![allow(clippy::duplicated_attributes)]
 
 pub mod apply;
+pub mod batch;
 pub mod object;
 mod status;
 mod takeover;

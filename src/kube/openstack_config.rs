@@ -6,6 +6,7 @@
 // Two printer columns of one type are no mistake.
 #![allow(clippy::duplicated_attributes)]
 
+mod delivery;
 mod given;
 mod settings;
 mod status;
@@ -14,6 +15,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use delivery::{Delivery, KubeconfigSecret};
 pub use given::{Given, kind};
 pub use settings::{InlineKey, SecretKey, Secrets, Settings};
 pub use status::{DownPortRetry, FailedNode, Nodes, OpenstackConfigStatus, PendingChange, SkippedVm};
@@ -75,6 +77,10 @@ pub use status::{DownPortRetry, FailedNode, Nodes, OpenstackConfigStatus, Pendin
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["credentials", "vmNames"]))]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "has(self.credentials.k8sProviderID) || (has(self.delivery) && self.delivery.mode == 'Apply')",
+    "message": "credentials.k8sProviderID is required unless delivery.mode is Apply",
+}]))]
 pub struct OpenstackConfigSpec {
     /// UUIDs of the target subnets, in order.
     #[serde(rename = "subnetIDs", default, skip_serializing_if = "Given::is_missing")]
@@ -111,17 +117,21 @@ pub struct OpenstackConfigSpec {
     /// Secrets of the same namespace.
     #[serde(default, skip_serializing_if = "Given::is_missing")]
     pub secrets: Given<Secrets>,
+    /// The workload cluster, where the operator itself can reach it. Not set: Viola delivers and nobody looks.
+    #[serde(default, skip_serializing_if = "Given::is_missing")]
+    pub delivery: Given<Delivery>,
 }
 
 /// Whose cloud, whose project, and where the nodes are delivered.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, JsonSchema)]
-#[schemars(extend("required" = ["k8sProviderID", "openstackProviderID", "projectID"]))]
+#[schemars(extend("required" = ["openstackProviderID", "projectID"]))]
 pub struct Credentials {
     /// The provider to look up in Contrabass.
     #[serde(rename = "openstackProviderID", default, skip_serializing_if = "Given::is_missing")]
     #[schemars(length(min = 1, max = 1024))]
     pub openstack_provider_id: Given<String>,
-    /// Viola's routing key, sent as header `x-provider-id`. Node names are unique within one.
+    /// Viola's routing key, sent as header `x-provider-id`. Node names are unique within one. Required unless
+    /// `delivery.mode` is `Apply`; without it, that is the namespace and the name of the kubeconfig's Secret.
     #[serde(rename = "k8sProviderID", default, skip_serializing_if = "Given::is_missing")]
     #[schemars(length(min = 1, max = 1024))]
     pub k8s_provider_id: Given<String>,

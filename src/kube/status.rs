@@ -152,10 +152,10 @@ impl Worker {
         let client = self.client.clone();
         self.writes.spawn(async move {
             let outcome = write::write(client.clone(), &task).await;
-            if matches!(outcome, Outcome::Written(_))
-                && let Some(transition) = event::transition(task.before.as_ref(), &task.status)
-            {
-                emit(client, event::reference(&task.id), "Deliver", transition).await;
+            if matches!(outcome, Outcome::Written(_)) {
+                for transition in event::transitions(task.before.as_ref(), &task.status) {
+                    emit(client.clone(), event::reference(&task.id), "Deliver", transition).await;
+                }
             }
             (task.id, outcome)
         });

@@ -4,6 +4,7 @@
 //! What could work before is taken here too; where that needed a rule of its
 //! own, the rule says so.
 
+mod delivery;
 mod problems;
 
 use std::collections::BTreeSet;
@@ -17,7 +18,7 @@ use multinic_actors::domain::config::{
     EncryptKeySource, EndpointInterface, InterfaceOrder, InvalidConfig, Polling, RemovalPolicy, SecretKeyRef,
     SelectionRules, SubnetSelector,
 };
-use multinic_actors::domain::ids::{ProjectId, ProviderId, SubnetId, VmId};
+use multinic_actors::domain::ids::{ProjectId, SubnetId, VmId};
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
@@ -37,11 +38,10 @@ pub struct Defaults {
 }
 
 /// Fields of other versions. An object that relies on one must not be half understood.
-const UNSUPPORTED: [(&str, &str); 5] = [
+const UNSUPPORTED: [(&str, &str); 4] = [
     ("/credentials/secretRef", "spec.credentials.secretRef"),
     ("/clusterRef", "spec.clusterRef"),
     ("/magnumClusterRef", "spec.magnumClusterRef"),
-    ("/delivery", "spec.delivery"),
     ("/settings/notifications", "spec.settings.notifications"),
 ];
 
@@ -81,6 +81,8 @@ fn read(raw: &RawObject, life: &Life, defaults: &Defaults, problems: &mut Proble
     let secrets: Secrets = problems.object("spec.secrets", &spec.secrets);
     let project = ProjectId::new(problems.required_id("spec.credentials.projectID", &credentials.project_id));
     let polling = read_polling(&settings, problems);
+    let delivery = delivery::read(&spec.delivery, problems);
+    let provider = &credentials.k8s_provider_id;
     Config {
         id: raw.id(life),
         generation: life.generation,
@@ -89,9 +91,7 @@ fn read(raw: &RawObject, life: &Life, defaults: &Defaults, problems: &mut Proble
         paused: problems.flag("spec.paused", &spec.paused),
         vms: read_vms(&spec, problems),
         subnets: read_subnets(&spec, problems),
-        provider: ProviderId::new(
-            problems.required_header("spec.credentials.k8sProviderID", &credentials.k8s_provider_id),
-        ),
+        provider: delivery::read_provider(provider, &delivery, &raw.id(life).name.namespace, problems),
         cloud: read_cloud(&credentials, &settings, &secrets, project.clone(), problems),
         rules: read_rules(&settings, life, defaults, project, polling.fast_window, problems),
         change_policy: read_change_policy(&settings, problems).unwrap_or(defaults.change_policy),
@@ -99,7 +99,8 @@ fn read(raw: &RawObject, life: &Life, defaults: &Defaults, problems: &mut Proble
         removal_policy: read_removal_policy(&settings, problems),
         polling,
         down_port_fast_retry_max: read_fast_retry_max(&settings, problems),
-        viola_endpoint: read_viola_endpoint(&settings, defaults, problems),
+        viola_endpoint: read_viola_endpoint(&settings, defaults, delivery.direct().is_none(), problems),
+        delivery,
         force_reconcile: raw.force_reconcile.clone(),
     }
 }
@@ -385,11 +386,16 @@ fn read_fast_retry_max(settings: &Settings, problems: &mut Problems) -> u32 {
     }
 }
 
-fn read_viola_endpoint(settings: &Settings, defaults: &Defaults, problems: &mut Problems) -> String {
+fn read_viola_endpoint(
+    settings: &Settings,
+    defaults: &Defaults,
+    is_needed: bool,
+    problems: &mut Problems,
+) -> String {
     let field = "spec.settings.violaEndpoint";
     let own = problems.endpoint(field, &settings.viola_endpoint);
     let endpoint = own.or_else(|| defaults.viola_endpoint.clone());
-    if endpoint.is_none() && !problems.concern(field) {
+    if endpoint.is_none() && is_needed && !problems.concern(field) {
         problems.missing(field, "is required, as the operator has no VIOLA_ENDPOINT either");
     }
     endpoint.unwrap_or_default()

@@ -279,6 +279,12 @@ impl Series {
         for (state, count) in states {
             families.sample(names::CONFIG_NODES, &with(own, "state", state), f64::from(count));
         }
+        // A config that does not look into the workload cluster has no such series.
+        let agents =
+            [("configured", nodes.configured), ("in_progress", nodes.in_progress), ("failed", nodes.failed)];
+        for (state, count) in agents.into_iter().filter_map(|(state, count)| Some((state, count?))) {
+            families.sample(names::CONFIG_NODES, &with(own, "state", state), f64::from(count));
+        }
     }
 
     fn write_ports(&self, families: &mut Families, own: &str) {

@@ -25,6 +25,8 @@ fn status(id: &ConfigId, reason: Reason) -> ConfigStatus {
         last_poll_at: None,
         last_error_detail: None,
         token_expires_at: None,
+        failed: Vec::new(),
+        workload: None,
     }
 }
 
@@ -48,7 +50,7 @@ fn a_status_becomes_gauges() {
     let (metrics, sink) = sink();
     let id = ConfigId::new("ns", "a", "u");
     let mut now = status(&id, Reason::Synced);
-    now.nodes = NodeCounts { desired: 3, delivered: 2, skipped: 1 };
+    now.nodes = NodeCounts { desired: 3, delivered: 2, skipped: 1, ..NodeCounts::default() };
     now.degraded = Degraded::PartiallySynced;
     now.ports = [(Verdict::Selected, 6), (Verdict::NoIPv4, 1)].into();
     now.last_synced_at = Some(Timestamp::from_second(1_000).unwrap());
@@ -68,6 +70,20 @@ fn a_status_becomes_gauges() {
     ] {
         has(&metrics, line);
     }
+}
+
+#[test]
+fn what_agents_say_has_series_where_somebody_looks() {
+    let (metrics, sink) = sink();
+    let id = ConfigId::new("ns", "a", "u");
+    let mut now = status(&id, Reason::Synced);
+    now.nodes = NodeCounts { configured: Some(4), in_progress: Some(0), failed: Some(1), ..now.nodes };
+    sink.publish(&id, Arc::new(now));
+    has(&metrics, r#"multinic_config_nodes{namespace="ns",config="a",state="configured"} 4"#);
+    has(&metrics, r#"multinic_config_nodes{namespace="ns",config="a",state="in_progress"} 0"#);
+    has(&metrics, r#"multinic_config_nodes{namespace="ns",config="a",state="failed"} 1"#);
+    sink.publish(&id, Arc::new(status(&id, Reason::Synced)));
+    assert!(!metrics.render().contains(r#"state="configured""#), "nobody looks any more");
 }
 
 #[test]

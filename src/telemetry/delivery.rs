@@ -73,7 +73,11 @@ mod tests {
 
     #[test]
     fn a_node_is_accepted_rejected_or_failed_and_never_counted_twice() {
-        let node = |name: &str, result| NodeResult { node: NodeName::new(name).unwrap(), result };
+        let node = |name: &str, result| NodeResult {
+            node: NodeName::new(name).unwrap(),
+            result,
+            is_conflict: false,
+        };
         check(3, Ok(PostAnswer::AllAccepted), [3, 0, 0]);
         let some = vec![node("a", Ok(())), node("b", Err("no".to_owned()))];
         check(3, Ok(PostAnswer::PerNode(some)), [1, 2, 0]);

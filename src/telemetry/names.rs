@@ -85,7 +85,7 @@ metrics! {
     CONFIG_PAUSED = "multinic_config_paused", Kind::Gauge, None, ["namespace", "config"],
         "1 while the config is paused.";
     CONFIG_NODES = "multinic_config_nodes", Kind::Gauge, COUNT, ["namespace", "config", "state"],
-        "Nodes of the config by state: desired, delivered, skipped.";
+        "Nodes of the config by state: desired, delivered, skipped; by what agents say: configured, in_progress, failed.";
     CONFIG_INTERFACES = "multinic_config_interfaces", Kind::Gauge, COUNT, ["namespace", "config"],
         "Ports of the config that became interfaces in the last round.";
     CONFIG_DOWN_PORTS = "multinic_config_down_ports", Kind::Gauge, COUNT, ["namespace", "config"],

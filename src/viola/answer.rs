@@ -46,7 +46,7 @@ pub(super) fn accepted(body: &[u8]) -> PostAnswer {
             })
             .or_insert(result);
     }
-    let results = nodes.into_iter().map(|(node, result)| NodeResult { node, result });
+    let results = nodes.into_iter().map(|(node, result)| NodeResult { node, result, is_conflict: false });
     PostAnswer::PerNode(results.collect())
 }
 

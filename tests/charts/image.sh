@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The image's files with a stand-in for the binary: a static program that says by which name and as whom it was
 # called. It is run in that root by chroot (as root only), and the image is built where an engine works.
+# The same with the real one where `make static` has made it (REAL=FILE: another).
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -63,6 +64,43 @@ else
   [[ $engine == buildah ]] || inspect=("$engine" inspect --type image --format '{{.Config.User}} {{.Config.Entrypoint}}')
   check "its user and its program" equal "$("${inspect[@]}" multinic-operator:standin)" "65532:65532 [/multinic-operator]"
   "$engine" rmi multinic-operator:standin >/dev/null 2>&1
+fi
+
+# --- the real binary
+real=${REAL:-dist/static/multinic-operator}
+in_real() { chroot --userspec 65532:65532 "$work/real/rootfs" "$@"; }
+serves() { # serves COMMAND... - it is healthy at 127.0.0.1:PORT, a free one, and ends in order as Kubernetes ends it
+  local port pid code=0
+  port=$(python3 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])')
+  (export LISTEN_ADDR="127.0.0.1:$port"; exec chroot --userspec 65532:65532 "$work/real/rootfs" "${@//PORT/$port}") &
+  pid=$!
+  for ((i = 0; i < 300; i++)); do
+    ! curl -sf --noproxy '*' "http://127.0.0.1:$port/healthz" >/dev/null || break
+    sleep 0.1
+  done
+  kill -TERM "$pid"
+  wait "$pid" || code=$?
+  ((i < 300)) || { echo "it is never healthy"; return 1; }
+  equal "$code" 0
+}
+if [[ ! -f $real ]]; then
+  skip "the real binary: 'make static' makes it"
+elif [[ $(id -u) != 0 ]]; then
+  skip "the real binary: chroot needs root"
+else
+  check "the real binary's files are laid out" \
+    make --silent rootfs DIST="$work/real" BINARY="$(realpath "$real")" CA_BUNDLE="$work/ca.crt"
+  version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+  for name in multinic-operator manager; do
+    check "/$name is the real one" equal "$(in_real "/$name" --version)" "multinic-operator $version"
+  done
+  in_real /multinic-operator crd >"$work/crd.yaml"
+  check "its CRD is the chart's" cmp "$work/crd.yaml" charts/multinic-operator/crds/openstackconfigs.yaml
+  check "/manager serves, with flags of the previous operator" serves /manager --zap-log-level=info \
+    --metrics-secure=false --metrics-bind-address=0 --health-probe-bind-address=127.0.0.1:PORT \
+    --inventory-addr=127.0.0.1:0 --config-dir=/etc
+  check "its inventory is there" test -s "$work/real/rootfs/var/lib/multinic-operator/inventory.json"
+  check "/viola-test-api serves" serves /viola-test-api
 fi
 
 printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"

@@ -13,11 +13,11 @@ use crate::world::{BIZ, World};
 const RELEASE: &str = "nics";
 const ACCOUNT: &str = "nics-multinic-operator";
 
-fn repository(path: &str) -> PathBuf {
+pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-fn run(program: &Path, args: &[&str]) -> String {
+pub fn run(program: &Path, args: &[&str]) -> String {
     let output = Command::new(program).args(args).env("KUBECONFIG", kubeconfig()).output();
     let output = output.unwrap_or_else(|error| panic!("{}: {error}", program.display()));
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -36,13 +36,14 @@ impl<'a> Release<'a> {
     fn install(cluster: &'a Cluster) -> Self {
         let chart = repository("charts/multinic-operator");
         let chart = chart.to_str().unwrap();
-        Self::of(cluster, chart, &[])
+        Self::of(cluster, chart, &["--skip-crds"])
     }
 
-    fn of(cluster: &'a Cluster, chart: &str, values: &[&str]) -> Self {
+    /// With these flags of `helm install`.
+    pub fn of(cluster: &'a Cluster, chart: &str, flags: &[&str]) -> Self {
         let namespace = format!("charted-{:08x}", rand::random::<u32>());
-        let mut args = vec!["install", RELEASE, chart, "-n", &namespace, "--create-namespace", "--skip-crds"];
-        args.extend(values);
+        let mut args = vec!["install", RELEASE, chart, "-n", &namespace, "--create-namespace"];
+        args.extend(flags);
         run(Path::new("helm"), &args);
         Self { cluster, namespace }
     }
@@ -51,7 +52,7 @@ impl<'a> Release<'a> {
     pub fn upgraded(cluster: &'a Cluster, values: &[&str]) -> Self {
         let [before, after] = ["tests/charts/previous-chart", "charts/multinic-operator"].map(repository);
         let (before, after) = (before.to_str().unwrap(), after.to_str().unwrap());
-        let release = Self::of(cluster, before, values);
+        let release = Self::of(cluster, before, &[&["--skip-crds"], values].concat());
         run(Path::new("helm"), &["upgrade", RELEASE, after, "-n", &release.namespace, "--reuse-values"]);
         release
     }

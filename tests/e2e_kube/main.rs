@@ -14,7 +14,9 @@ mod proxy;
 mod world;
 
 mod away;
+mod both_charts;
 mod chart;
+mod direct;
 mod lifecycle;
 mod many;
 mod policy;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::cluster::{Cluster, in_cluster};
-use crate::e2e_support::PATIENCE;
+use crate::e2e_support::{PATIENCE, Spec};
+use crate::world::World;
 
 const OBJECTS: usize = 500;
 
@@ -93,6 +94,40 @@ async fn hundreds_of_objects_cost_one_write_each_and_then_nothing() {
     }
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(until_all(&cluster, "NoChange").await, before, "nothing new, nothing written");
+    let settings = Vec::new();
+    let specs = vms.iter().enumerate().map(|(n, vm)| {
+        let spec = world.spec(&format!("c{n}"), std::slice::from_ref(vm));
+        in_cluster(Spec { settings: settings.clone(), ..spec })
+    });
+    cluster.apply(&specs.map(|spec| spec.yaml()).collect::<Vec<_>>().join("---\n"));
+    steady_with_the_default_intervals(&cluster, &world).await;
     world.operator.stop().await;
     cluster.kubectl(&["-n", "test", "delete", "oscfg", "--all", "--wait"]);
+}
+
+/// Every object is polled at least once meanwhile: the slow interval is two minutes, and a tenth of it more or less.
+async fn steady_with_the_default_intervals(cluster: &Cluster, world: &World) {
+    let deadline = Instant::now() + PATIENCE * 2;
+    loop {
+        let list = cluster.kubectl(&["-n", "test", "get", "oscfg", "-o", "json"]);
+        let list: Value = serde_json::from_str(&list).unwrap();
+        let is_seen = |object: &&Value| object["status"]["observedGeneration"] == 2;
+        if list["items"].as_array().unwrap().iter().filter(is_seen).count() == OBJECTS {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the new intervals are not taken up");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    let polled = world.requests()[3];
+    let (line, _) = cluster.audited(0);
+    let start = Instant::now();
+    tokio::time::sleep(Duration::from_secs(135)).await;
+    let seconds = start.elapsed().as_secs_f64();
+    let polled = world.requests()[3] - polled;
+    assert!(polled >= OBJECTS as u64, "{polled} polls");
+    let (_, requests) = cluster.audited(line);
+    let writes = requests.iter().filter(is_write).count();
+    println!("{polled} polls and {writes} writes in {seconds:.0} s");
+    assert!(line == 0 || !requests.iter().any(|request| request.0 == "list"), "a list");
+    assert!(writes as f64 / seconds < 10.0, "{writes} writes in {seconds:.0} s");
 }

@@ -50,6 +50,12 @@ async fn what_cannot_work_is_refused_with_the_name_of_the_field() {
         (without("/credentials/projectID"), "spec.credentials.projectID"),
         (with("/credentials/projectID", json!("")), "spec.credentials.projectID"),
         (with("/credentials/k8sProviderID", json!("")), "spec.credentials.k8sProviderID"),
+        (without("/credentials/k8sProviderID"), "credentials.k8sProviderID is required unless"),
+        (with("/delivery", json!({"mode": "Apply"})), "spec.delivery.kubeconfigSecretRef"),
+        (
+            with("/delivery", json!({"mode": "Push", "kubeconfigSecretRef": {"name": "n"}})),
+            "spec.delivery.mode",
+        ),
         (with("/credentials/openstackProviderID", json!(7)), "spec.credentials.openstackProviderID"),
         (with("/paused", json!("yes")), "spec.paused"),
         (with("/settings/pollFastInterval", json!("soon")), "spec.settings.pollFastInterval"),
@@ -67,7 +73,28 @@ async fn what_cannot_work_is_refused_with_the_name_of_the_field() {
             with("/secrets/contrabassEncryptKeySecretRef", json!({"name": "x"})),
             "contrabassEncryptKeySecretRef.key",
         ),
+        (with("/vmNames", json!([format!("{VM}?")])), "spec.vmNames[0]"),
+        (with("/subnetIDs", json!(VM)), "spec.subnetIDs"),
+        (with("/subnetName", json!(7)), "spec.subnetName"),
+        (without("/credentials/k8sProviderID"), "spec.credentials.k8sProviderID"),
+        (with("/settings/contrabassTimeout", json!("1d")), "spec.settings.contrabassTimeout"),
+        (with("/settings/pollSlowInterval", json!(120)), "spec.settings.pollSlowInterval"),
+        (with("/settings/pollErrorInterval", json!("1 minute")), "spec.settings.pollErrorInterval"),
+        (with("/settings/pollFastWindow", json!("-5s")), "spec.settings.pollFastWindow"),
+        (with("/settings/resyncInterval", json!("500ms")), "spec.settings.resyncInterval"),
+        (with("/settings/includeExistingPorts", json!("yes")), "spec.settings.includeExistingPorts"),
+        (with("/settings/downPortFastRetryMax", json!("five")), "spec.settings.downPortFastRetryMax"),
+        (
+            with("/settings/openstackPortAllowedStatuses", json!("ACTIVE")),
+            "spec.settings.openstackPortAllowedStatuses",
+        ),
+        (
+            with("/settings/caBundleSecretRef", json!({"key": "ca.crt"})),
+            "spec.settings.caBundleSecretRef.name",
+        ),
+        (with("/settings/violaEndpoint", json!({"url": "http://viola"})), "spec.settings.violaEndpoint"),
     ];
+    assert!(table.len() >= 30);
     for (object, field) in table {
         let error = cluster.try_apply(&object.to_string()).expect_err(&format!("{field} is taken: {object}"));
         assert!(error.contains(field), "{field} is not named in: {error}");

@@ -2,11 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[allow(dead_code)]
+#[path = "../viola_api/cluster.rs"]
+mod cluster;
 #[path = "../e2e_support/mod.rs"]
 mod e2e_support;
 mod process;
 mod proxy;
 mod traces;
+#[allow(dead_code)]
+#[path = "../viola_api/server.rs"]
+mod server;
 mod world;
 
 mod bad_cloud;
@@ -24,6 +30,7 @@ mod odd_vms;
 mod plan_cases;
 mod policy;
 mod policy_file;
+mod qa;
 mod rest;
 mod root_restart;
 mod secrecy;

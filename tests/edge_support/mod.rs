@@ -167,5 +167,7 @@ pub fn status(id: &ConfigId, reason: Reason) -> ConfigStatus {
         last_poll_at: "2026-01-12T02:51:32Z".parse().ok(),
         last_error_detail: None,
         token_expires_at: None,
+        failed: Vec::new(),
+        workload: None,
     }
 }

@@ -57,6 +57,7 @@ pub fn config(endpoint: &str) -> Config {
         polling: Polling::default(),
         down_port_fast_retry_max: 5,
         viola_endpoint: endpoint.to_owned(),
+        delivery: Default::default(),
         force_reconcile: None,
     }
 }

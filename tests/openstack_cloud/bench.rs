@@ -151,6 +151,7 @@ pub fn config(fake: &Fake, name: &str, vms: &[String]) -> Config {
         polling: Polling::default(),
         down_port_fast_retry_max: 5,
         viola_endpoint: "http://viola.invalid".to_owned(),
+        delivery: Default::default(),
         force_reconcile: None,
     }
 }

@@ -6,6 +6,7 @@ mod delivery;
 mod status;
 mod store;
 mod witness;
+mod workload;
 
 pub use crate::domain::post::{NodeResult, PostAnswer, PostError, PostFailure};
 pub use clock::{Clock, SystemClock};
@@ -14,6 +15,7 @@ pub use delivery::Delivery;
 pub use status::StatusSink;
 pub use store::{Loaded, Saved, Store, StoreError};
 pub use witness::{ChangedNode, ChangesDelivered, RoundEnded, Witness};
+pub use workload::{Changed, NoWorkload, Withdrawal, Workload, WorkloadView};
 
 /// A boxed future, so that the traits can be used as objects.
 pub type BoxFuture<'a, T> = futures::future::BoxFuture<'a, T>;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr};
 
+use super::pruning::Withdrawing;
 use super::{ConfigActor, ConfigMsg, ConfigRef, Demand, Phase, State};
 use crate::domain::backoff::seed_for;
 use crate::domain::cadence::Cadence;
@@ -57,6 +58,7 @@ impl ConfigActor {
             viola,
             ports,
             progress: Progress::default(),
+            withdrawing: Withdrawing::default(),
             config,
         }
     }
@@ -77,6 +79,7 @@ impl ConfigActor {
     pub(super) async fn start_viola(&self, state: &mut State) -> Result<(), ActorProcessingErr> {
         let actor = Viola {
             delivery: Arc::clone(&self.shared.delivery),
+            workload: Arc::clone(&self.shared.workload),
             inventory: self.shared.inventory.clone(),
             claims: self.shared.claims.clone(),
             clock: Arc::clone(&self.shared.clock),

@@ -1,6 +1,5 @@
 //! The rounds of a config: session, look, decisions, and when the next one is due.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use super::{ConfigActor, ConfigMsg, Demand, Phase, State};
 use crate::boundary::{CloudError, ObserveRequest, Session, Urgency};
 use crate::domain::backoff::seed_for;
 use crate::domain::cadence::RoundEnd;
-use crate::domain::config::{Config, RemovalPolicy};
-use crate::domain::inventory::{Event, newest_of_vms, ports_of};
+use crate::domain::config::Config;
+use crate::domain::inventory::{newest_of_vms, ports_of};
 use crate::domain::port::Observation;
 use crate::domain::progress::{RoundFailure, RoundReport};
 use crate::domain::reason::Reason;
@@ -200,23 +199,6 @@ impl ConfigActor {
         state.tell_round(&self.shared);
         self.prune(state);
         self.end_round(state, end);
-    }
-
-    /// `removalPolicy: Prune`: this round was the second look at a list that the VMs are not in. They may
-    /// have moved to an object that is not known yet.
-    fn prune(&self, state: &State) {
-        let config = &state.config;
-        let is_current = config.revision == state.round_config.revision;
-        if config.removal_policy != RemovalPolicy::Prune || !is_current || !self.shared.claims.knows_all() {
-            return;
-        }
-        let keep: BTreeSet<_> = config.vms.iter().cloned().collect();
-        let snapshot = self.shared.inventory.snapshot();
-        if snapshot.records.of_owner(&config.id.name).any(|record| !keep.contains(&record.instance_id)) {
-            let event = Event::Pruned { name: config.id.name.clone(), keep };
-            // Not kept, not lost: the next round sees the leftovers again.
-            self.shared.inventory.record(event, Box::new(|_| {}));
-        }
     }
 
     fn round_failed(&self, state: &mut State, error: CloudError) {

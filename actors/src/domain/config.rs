@@ -43,10 +43,52 @@ pub struct Config {
     pub polling: Polling,
     /// How many re-sends of a node with DOWN ports go at the fast interval.
     pub down_port_fast_retry_max: u32,
-    /// Base URL of the Viola API, without a trailing slash.
+    /// Base URL of the Viola API, without a trailing slash; empty where it is not needed.
     pub viola_endpoint: String,
+    /// How node configs get into the workload cluster, and whether it is looked at.
+    pub delivery: DeliveryMode,
     /// The value of the `force-reconcile` annotation; a new value polls at once and drops the caches.
     pub force_reconcile: Option<String>,
+}
+
+/// How node configs get into the workload cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DeliveryMode {
+    /// By the Viola API; the workload cluster is never seen.
+    #[default]
+    Viola,
+    /// By the Viola API; what stands in the workload cluster is looked at.
+    Verify(WorkloadCluster),
+    /// Straight into the workload cluster.
+    Apply(WorkloadCluster),
+}
+
+impl DeliveryMode {
+    /// The workload cluster, if it is looked at.
+    pub fn cluster(&self) -> Option<&WorkloadCluster> {
+        match self {
+            Self::Viola => None,
+            Self::Verify(cluster) | Self::Apply(cluster) => Some(cluster),
+        }
+    }
+
+    /// The workload cluster, if node configs go straight there.
+    pub fn direct(&self) -> Option<&WorkloadCluster> {
+        match self {
+            Self::Apply(cluster) => Some(cluster),
+            Self::Viola | Self::Verify(_) => None,
+        }
+    }
+}
+
+/// A workload cluster that the operator itself can reach.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadCluster {
+    /// The Secret with its kubeconfig, in the config's namespace.
+    pub kubeconfig: SecretKeyRef,
+    /// The namespace in which the node agent looks for node configs.
+    pub namespace: String,
 }
 
 /// Which subnets are the targets.
@@ -114,7 +156,7 @@ pub struct EncryptKeySource {
 pub const DEFAULT_KEY_SECRET: (&str, &str) = ("contrabass-encrypt-key", "CONTRABASS_ENCRYPT_KEY");
 
 /// A key of a Secret in the config's namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SecretKeyRef {
     /// The Secret's name.
     pub name: String,

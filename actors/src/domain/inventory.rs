@@ -1,12 +1,12 @@
 //! The inventory: what was delivered, and what must survive a restart.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::config::RemovalPolicy;
+use super::config::{RemovalPolicy, WorkloadCluster};
 use super::ids::{ConfigId, ConfigName, Mac, NodeName, PortId, ProviderId, VmId};
 use super::node::{ConfigHash, NodeConfig};
 use super::records::Records;
@@ -90,6 +90,9 @@ pub struct ConfigState {
     /// What becomes of its records when the object goes, even while nobody is looking.
     #[serde(default)]
     pub removal_policy: RemovalPolicy,
+    /// The workload cluster that its node configs went straight into, so that they can be taken away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<WorkloadCluster>,
     /// Index allocations per VM.
     #[serde(default)]
     pub allocations: BTreeMap<VmId, Vec<Held>>,
@@ -164,6 +167,8 @@ pub enum Event {
         owner: Owner,
         /// Its removal policy.
         removal_policy: RemovalPolicy,
+        /// The workload cluster that node configs go straight into, if they do.
+        cluster: Option<WorkloadCluster>,
         /// The allocations of the VMs that were looked at.
         allocations: BTreeMap<VmId, Vec<Held>>,
         /// Where it delivers.
@@ -199,7 +204,14 @@ pub enum Event {
         /// The config.
         name: ConfigName,
         /// The VMs that stay.
-        keep: std::collections::BTreeSet<VmId>,
+        keep: BTreeSet<VmId>,
+    },
+    /// Node configs were taken out of the workload cluster: the config's records of these VMs go.
+    Withdrawn {
+        /// The config.
+        name: ConfigName,
+        /// The VMs.
+        vms: BTreeSet<VmId>,
     },
     /// Another store has this of a config; it counts if it is newer than what is known.
     Restored {
@@ -215,9 +227,10 @@ pub enum Event {
 /// Returns whether anything changed.
 pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
     match event {
-        Event::Allocated { owner, removal_policy, allocations, provider, nodes } => {
+        Event::Allocated { owner, removal_policy, cluster, allocations, provider, nodes } => {
             let mut changed = with_config(snapshot, owner, |state| {
                 state.removal_policy = *removal_policy;
+                state.cluster.clone_from(cluster);
                 for (vm, held) in allocations {
                     state.allocations.insert(vm.clone(), held.clone());
                 }
@@ -248,6 +261,7 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
             state.first_seen.get_or_insert(owner.created);
         }),
         Event::Pruned { name, keep } => prune(snapshot, name, keep),
+        Event::Withdrawn { name, vms } => withdraw(snapshot, name, vms),
         Event::Restored { state, records } => restore(snapshot, state, records),
     }
 }
@@ -289,6 +303,7 @@ impl ConfigState {
             revision: 0,
             first_seen: None,
             removal_policy: RemovalPolicy::default(),
+            cluster: None,
             allocations: BTreeMap::new(),
             down_port_retry: None,
         }
@@ -372,7 +387,7 @@ fn restore(snapshot: &mut Snapshot, state: &Arc<ConfigState>, records: &[Arc<Rec
     true
 }
 
-fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &std::collections::BTreeSet<VmId>) -> bool {
+fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &BTreeSet<VmId>) -> bool {
     let before = (snapshot.records.len(), snapshot.configs.get(name).cloned());
     snapshot.records.remove_of_owner(name, |record| keep.contains(&record.instance_id));
     if keep.is_empty() {
@@ -386,6 +401,21 @@ fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &std::collections::BT
         }
     }
     before != (snapshot.records.len(), snapshot.configs.get(name).cloned())
+}
+
+fn withdraw(snapshot: &mut Snapshot, name: &ConfigName, vms: &BTreeSet<VmId>) -> bool {
+    let before = snapshot.records.len();
+    snapshot.records.remove_of_owner(name, |record| !vms.contains(&record.instance_id));
+    let mut changed = snapshot.records.len() != before;
+    if let Some(state) = snapshot.configs.get_mut(name) {
+        changed |= vms.iter().any(|vm| state.allocations.contains_key(vm));
+        if changed {
+            let state = Arc::make_mut(state);
+            state.allocations.retain(|vm, _| !vms.contains(vm));
+            state.revision += 1;
+        }
+    }
+    changed
 }
 
 #[cfg(test)]

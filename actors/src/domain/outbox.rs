@@ -12,6 +12,7 @@ use super::node::NodeConfig;
 use super::post::{NodeResult, PostAnswer, PostError, PostFailure};
 use super::settle::{History, Wanted};
 
+mod cluster;
 mod delivered;
 
 use delivered::Delivered;
@@ -61,7 +62,21 @@ struct Entry {
 struct Refusal {
     content: Arc<NodeConfig>,
     until: Instant,
+    why: Why,
+}
+
+/// Why a node was refused.
+#[derive(Clone, Debug)]
+struct Why {
     message: String,
+    /// Another applier owns a field of it.
+    is_conflict: bool,
+}
+
+impl Why {
+    fn told(message: String) -> Self {
+        Self { message, is_conflict: false }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -71,7 +86,7 @@ struct Probe {
 }
 
 /// What became of one node of a flight.
-type NodeAnswer = (Arc<NodeConfig>, Result<(), String>);
+type NodeAnswer = (Arc<NodeConfig>, Result<(), Why>);
 
 #[derive(Clone, Debug)]
 struct Flight {
@@ -253,7 +268,7 @@ impl Outbox {
     pub fn refused(&self) -> impl Iterator<Item = (&NodeName, &VmId, &str)> {
         self.entries.iter().filter_map(|(name, entry)| {
             let refusal = entry.refusal.as_ref().filter(|r| r.content.is_same(&entry.wanted))?;
-            Some((name, &entry.vm, refusal.message.as_str()))
+            Some((name, &entry.vm, refusal.why.message.as_str()))
         })
     }
 
@@ -374,11 +389,11 @@ impl Outbox {
         for (node, result) in results {
             match result {
                 Ok(()) => finished.accepted.push(self.accept(node)),
-                Err(message) => {
+                Err(why) => {
                     if owed.contains(&node.node_name) {
                         self.resend(&node.node_name);
                     }
-                    finished.refused += self.refuse(&node, message, now);
+                    finished.refused += self.refuse(&node, why, now);
                 }
             }
         }
@@ -402,12 +417,12 @@ impl Outbox {
         Accepted { vm: node.instance_id.clone(), before, node, is_change }
     }
 
-    fn refuse(&mut self, node: &Arc<NodeConfig>, message: String, now: Instant) -> usize {
+    fn refuse(&mut self, node: &Arc<NodeConfig>, why: Why, now: Instant) -> usize {
         let until = now + self.rest;
         let Some(entry) = self.entries.get_mut(&node.node_name) else {
             return 0;
         };
-        entry.refusal = Some(Refusal { content: Arc::clone(node), until, message });
+        entry.refusal = Some(Refusal { content: Arc::clone(node), until, why });
         1
     }
 
@@ -465,7 +480,7 @@ impl Outbox {
     fn bisect(&mut self, flight: &Flight, message: &str, now: Instant) -> usize {
         self.has_server_error = false;
         if let [node] = flight.nodes.as_slice() {
-            return self.refuse(node, message.to_owned(), now);
+            return self.refuse(node, Why::told(message.to_owned()), now);
         }
         let names: Vec<_> = flight.nodes.iter().map(|node| node.node_name.clone()).collect();
         let (left, right) = names.split_at(names.len() / 2);
@@ -492,9 +507,12 @@ fn is_refused(entry: &Entry) -> bool {
 
 /// A node that the answer does not name was not taken.
 fn match_results(nodes: &[Arc<NodeConfig>], results: Vec<NodeResult>) -> Vec<NodeAnswer> {
-    let mut by_name: BTreeMap<NodeName, Result<(), String>> =
-        results.into_iter().map(|result| (result.node, result.result)).collect();
-    let unnamed = || Err("the answer does not name this node".to_owned());
+    let judged = |result: NodeResult| {
+        let is_conflict = result.is_conflict;
+        (result.node, result.result.map_err(|message| Why { message, is_conflict }))
+    };
+    let mut by_name: BTreeMap<NodeName, Result<(), Why>> = results.into_iter().map(judged).collect();
+    let unnamed = || Err(Why::told("the answer does not name this node".to_owned()));
     nodes
         .iter()
         .map(|node| (Arc::clone(node), by_name.remove(&node.node_name).unwrap_or_else(unnamed)))

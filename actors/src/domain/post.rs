@@ -20,6 +20,8 @@ pub struct NodeResult {
     pub node: NodeName,
     /// Taken, or refused with this message.
     pub result: Result<(), String>,
+    /// It was refused because another applier owns a field of it.
+    pub is_conflict: bool,
 }
 
 /// A POST that was not answered with 2xx.

@@ -7,11 +7,14 @@ use jiff::Timestamp;
 use super::config::{Config, InvalidConfig};
 use super::ids::{ConfigId, NodeName, VmId};
 use super::port::Verdict;
+use super::readback::Reach;
 use super::reason::{Reason, SkipReason};
 use super::status::{
     ConfigStatus, Degraded, DownPortRetry, MAX_LISTED, MAX_MESSAGE, NodeCounts, PendingChange, SkippedVm,
     VmReport,
 };
+
+mod told;
 
 /// How the last round ended, as far as people are told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +52,25 @@ pub struct DeliveryReport {
     pub changes: u64,
     /// Why the inventory is not kept, if so.
     pub store_problem: Option<String>,
+    /// What stands in the workload cluster, where it is looked at.
+    pub workload: Option<WorkloadReport>,
+}
+
+/// A config's nodes in the workload cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkloadReport {
+    /// Whether the cluster can be looked at.
+    pub reach: Reach,
+    /// Nodes that have what was delivered, configured.
+    pub configured: u32,
+    /// Nodes whose agent is at it.
+    pub in_progress: u32,
+    /// Nodes whose agent failed, with its words.
+    pub failed: Vec<(NodeName, String)>,
+    /// Nodes whose object has not been what was delivered for some time.
+    pub drifted: Vec<NodeName>,
+    /// Nodes whose content another applier stands against, with the API server's words.
+    pub conflicts: Vec<(NodeName, String)>,
 }
 
 /// A round that failed.
@@ -104,6 +126,7 @@ impl Progress {
         }
         self.verdict = Some((reason, message.clone()));
         let round = self.round.as_ref();
+        let workload = told::workload(config, &self.delivery);
         ConfigStatus {
             id: config.id.clone(),
             observed_generation: self.observed_generation,
@@ -113,12 +136,13 @@ impl Progress {
             degraded: degraded(reason, !skipped.is_empty()),
             paused: config.paused,
             last_synced_at: self.last_synced_at,
-            last_error: self.last_error.clone(),
+            last_error: self.last_error.clone().or_else(|| told::problem(workload.as_ref())),
             down_port_retry: self.delivery.down_port_retry.clone(),
             nodes: NodeCounts {
                 desired: round.map_or(0, |round| round.desired),
                 delivered: self.delivery.delivered,
                 skipped: skipped.len() as u32,
+                ..told::counts(self.delivery.workload.as_ref())
             },
             skipped: listed(&skipped),
             pending_changes: round.map_or_else(Vec::new, |round| listed_changes(&round.pending)),
@@ -128,6 +152,8 @@ impl Progress {
             last_poll_at: self.last_poll_at,
             last_error_detail: self.failure.as_ref().map(|failure| failure.detail.clone()),
             token_expires_at: self.token_expires_at,
+            failed: told::failed(self.delivery.workload.as_ref()),
+            workload,
         }
     }
 
@@ -179,8 +205,9 @@ impl Progress {
                 .clone()
                 .unwrap_or((Reason::Pending, "the first look is under way".to_owned()));
         };
+        let undelivered = undelivered(config);
         if let Some(failure) = &self.delivery.failure {
-            return (Reason::ViolaPostError, failure.clone());
+            return (undelivered, failure.clone());
         }
         if let Some(verdict) = none_left(config, skipped) {
             return verdict;
@@ -188,7 +215,7 @@ impl Progress {
         if self.is_settling() {
             // What was wrong with the cloud is over, this round succeeded; what was wrong with the POST is
             // over when it is delivered.
-            let holds = |reason: Reason| reason.ready() != Some(false) || reason == Reason::ViolaPostError;
+            let holds = |reason: Reason| reason.ready() != Some(false) || reason == undelivered;
             let last = self.verdict.clone().filter(|(reason, _)| holds(*reason));
             return last.unwrap_or((Reason::Pending, "the delivery is under way".to_owned()));
         }
@@ -202,6 +229,14 @@ impl Progress {
             message = format!("{message}; the inventory is kept in memory only: {problem}");
         }
         (reason, message)
+    }
+}
+
+/// Why a wanted change is undelivered, by the way that it takes.
+fn undelivered(config: &Config) -> Reason {
+    match config.delivery.direct() {
+        Some(_) => Reason::DeliveryError,
+        None => Reason::ViolaPostError,
     }
 }
 
@@ -309,6 +344,8 @@ fn at_rest(id: ConfigId, generation: i64, reason: Reason, message: &str) -> Conf
         last_poll_at: None,
         last_error_detail: None,
         token_expires_at: None,
+        failed: Vec::new(),
+        workload: None,
     }
 }
 

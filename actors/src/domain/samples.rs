@@ -214,6 +214,7 @@ pub(crate) fn config(vms: &[&str]) -> Config {
         polling: Polling::default(),
         down_port_fast_retry_max: 5,
         viola_endpoint: "http://viola".to_owned(),
+        delivery: Default::default(),
         force_reconcile: None,
     }
 }

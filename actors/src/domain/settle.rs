@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::change::{Release, release};
 use super::config::ChangePolicy;
 use super::ids::{NodeName, PortId, VmId};
+use super::machines::Machines;
 use super::node::NodeConfig;
 use super::port::Verdict;
 use super::reason::SkipReason;
@@ -56,6 +57,8 @@ pub struct Context<'a> {
     pub history: &'a dyn History,
     /// VMs that had no interfaces in the look before this one too.
     pub empty_before: &'a BTreeSet<VmId>,
+    /// The workload cluster's nodes, where they are known.
+    pub machines: Option<&'a Machines>,
     /// Asks for a node; the other config's name when it is refused.
     pub claim: &'a mut dyn FnMut(&NodeName, &VmId) -> Result<(), String>,
 }
@@ -95,6 +98,11 @@ pub fn settle(decisions: &BTreeMap<VmId, Decision>, context: Context<'_>) -> Set
                     settled.skipped.insert(vm.clone(), (SkipReason::NodeConflict, message.clone()));
                     continue;
                 }
+            }
+            // Before the claim: a node that is not the VM's is to be left to whose it is.
+            if let Some(message) = context.machines.and_then(|machines| machines.mismatch(&name, vm)) {
+                settled.skipped.insert(vm.clone(), (SkipReason::NodeMismatch, message));
+                continue;
             }
             if let Err(other) = (context.claim)(&name, vm) {
                 let message = format!("node {name} belongs to {other}");

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{ConfigId, NodeName, VmId};
 use super::port::{PortVerdict, Verdict};
+use super::readback::Reach;
 use super::reason::{Reason, SkipReason};
 
 /// How many skipped VMs, failed nodes and pending changes a status lists.
@@ -57,6 +58,66 @@ pub struct ConfigStatus {
     pub last_error_detail: Option<String>,
     /// When the session's token ends.
     pub token_expires_at: Option<Timestamp>,
+    /// Nodes whose agent failed, at most [`MAX_LISTED`].
+    pub failed: Vec<FailedNode>,
+    /// The workload cluster, where it is looked at.
+    pub workload: Option<WorkloadStatus>,
+}
+
+/// A node whose agent failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedNode {
+    /// The node.
+    pub node: NodeName,
+    /// What its agent says.
+    pub reason: String,
+}
+
+/// The workload cluster as a config sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadStatus {
+    /// `Apply` or `Verify`.
+    pub mode: &'static str,
+    /// Whether it can be looked at, since when, and why not.
+    #[serde(flatten)]
+    pub reach: Reach,
+    /// The `Configured` condition.
+    pub configured: Configured,
+}
+
+/// The `Configured` condition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Configured {
+    /// True, false, or unknown.
+    pub status: Option<bool>,
+    /// Why, in one word.
+    pub reason: ConfiguredReason,
+    /// Why, for a person: stable text.
+    pub message: String,
+}
+
+/// The reasons of the `Configured` condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConfiguredReason {
+    /// All nodes have what was delivered, and their agents say so.
+    Configured,
+    /// Some agents are not done yet.
+    InProgress,
+    /// The workload cluster cannot be looked at.
+    ClusterUnknown,
+    /// An agent failed.
+    AgentFailed,
+    /// A node's object is not what was delivered.
+    Drifted,
+    /// Another applier owns a field.
+    FieldConflict,
+}
+
+impl std::fmt::Display for ConfiguredReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(self, f)
+    }
 }
 
 /// The `Degraded` condition.
@@ -92,6 +153,15 @@ pub struct NodeCounts {
     pub delivered: u32,
     /// VMs that are left out.
     pub skipped: u32,
+    /// Nodes that have what was delivered, configured; where the workload cluster is looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured: Option<u32>,
+    /// Nodes whose agent is at it; likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_progress: Option<u32>,
+    /// Nodes whose agent failed; likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<u32>,
 }
 
 /// A VM that is left out.

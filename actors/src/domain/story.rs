@@ -122,6 +122,7 @@ impl World {
                 approvals: &BTreeSet::new(),
                 history: &self.outbox,
                 empty_before: &self.empty_before,
+                machines: None,
                 claim: &mut |_, _| Ok(()),
             },
         );
@@ -155,6 +156,7 @@ impl World {
         self.empty_before = empty.map(|decision| decision.vm.clone()).collect();
         let decided = decisions.values().filter(|d| !matches!(d.outcome, Outcome::Skipped { .. }));
         let event = Event::Allocated {
+            cluster: None,
             owner: self.owner.clone(),
             removal_policy: RemovalPolicy::Retain,
             allocations: decided.map(|decision| (decision.vm.clone(), decision.held.clone())).collect(),

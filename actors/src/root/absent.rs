@@ -2,12 +2,14 @@
 //! somebody else's: their nodes are too, and nothing of them goes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::{PRUNE_DELAY, RootMsg, State};
+use crate::boundary::Withdrawal;
 use crate::domain::config::RemovalPolicy;
 use crate::domain::ids::{ConfigId, ConfigName};
 use crate::domain::inventory::Event;
-use crate::supervision::Ticket;
+use crate::supervision::{TaskPanicked, TaskSlot, Ticket};
 
 impl State {
     /// Every object is known and so is what was delivered: nodes of objects that are gone are free.
@@ -50,11 +52,65 @@ impl State {
             return;
         }
         for name in std::mem::take(&mut self.doomed) {
-            if !self.declared.contains_key(&name) {
-                tracing::info!("{name}: the object is gone, its records are pruned");
-                let event = Event::Pruned { name, keep: BTreeSet::new() };
-                // Not kept means: seen again at the next start.
-                self.shared.inventory.record(event, Box::new(|_| {}));
+            if self.declared.contains_key(&name) || self.withdrawing.contains_key(&name) {
+                continue;
+            }
+            match self.order(&name) {
+                Some(order) => self.withdraw(order),
+                None => self.prune_records(name),
+            }
+        }
+    }
+
+    fn prune_records(&self, name: ConfigName) {
+        tracing::info!("{name}: the object is gone, its records are pruned");
+        let event = Event::Pruned { name, keep: BTreeSet::new() };
+        // Not kept means: seen again at the next start.
+        self.shared.inventory.record(event, Box::new(|_| {}));
+    }
+
+    /// What the object left in a workload cluster that it delivered straight into.
+    fn order(&self, name: &ConfigName) -> Option<Withdrawal> {
+        let cluster = self.shared.inventory.config_state(name)?.cluster.clone()?;
+        let snapshot = self.shared.inventory.snapshot();
+        let own = snapshot.records.of_owner(name);
+        let nodes: Vec<_> =
+            own.map(|record| (record.node_name.clone(), record.instance_id.clone())).collect();
+        (!nodes.is_empty()).then(|| Withdrawal { name: name.clone(), cluster, nodes })
+    }
+
+    /// The records go when it is known that the node configs are gone.
+    fn withdraw(&mut self, order: Withdrawal) {
+        let (name, workload) = (order.name.clone(), Arc::clone(&self.shared.workload));
+        let mut task = TaskSlot::new();
+        let done = {
+            let name = name.clone();
+            move |ticket, result: Result<Result<(), String>, TaskPanicked>| {
+                let result = result.unwrap_or_else(|panicked| Err(panicked.to_string()));
+                RootMsg::Withdrawn(ticket, name, result)
+            }
+        };
+        task.start(&self.me, async move { workload.withdraw(order).await }, done);
+        self.withdrawing.insert(name, task);
+    }
+
+    pub(super) fn withdrawn(&mut self, ticket: Ticket, name: ConfigName, result: Result<(), String>) {
+        if !self.withdrawing.get_mut(&name).is_some_and(|task| task.accept(ticket)) {
+            return;
+        }
+        self.withdrawing.remove(&name);
+        if self.declared.contains_key(&name) {
+            // It is back, and puts back what is missing.
+            return;
+        }
+        match result {
+            Ok(()) => self.prune_records(name),
+            Err(problem) => {
+                tracing::warn!(
+                    "{name}: the object is gone and its node configs are not yet: {problem}; tried again in \
+                     {PRUNE_DELAY:?}"
+                );
+                self.doom(name);
             }
         }
     }

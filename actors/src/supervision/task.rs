@@ -83,6 +83,11 @@ impl TaskSlot {
         is_current
     }
 
+    /// Whether a task is in flight.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// Aborts the task in flight.
     pub fn cancel(&mut self) {
         self.running = None;

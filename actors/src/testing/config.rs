@@ -7,8 +7,9 @@ use jiff::Timestamp;
 
 use super::cloud_objects::SUBNET;
 use crate::domain::config::{
-    AllowedStatuses, Baseline, ChangePolicy, CloudAccess, Config, CredentialSource, Declared,
-    EncryptKeySource, InterfaceOrder, Polling, RemovalPolicy, SelectionRules, SubnetSelector,
+    AllowedStatuses, Baseline, ChangePolicy, CloudAccess, Config, CredentialSource, Declared, DeliveryMode,
+    EncryptKeySource, InterfaceOrder, Polling, RemovalPolicy, SecretKeyRef, SelectionRules, SubnetSelector,
+    WorkloadCluster,
 };
 use crate::domain::ids::{ConfigId, ProjectId, ProviderId, SubnetId, VmId};
 
@@ -59,8 +60,14 @@ pub fn config(name: &str) -> ConfigBuilder {
         polling: Polling::default(),
         down_port_fast_retry_max: 5,
         viola_endpoint: "http://viola".to_owned(),
+        delivery: DeliveryMode::Viola,
         force_reconcile: None,
     })
+}
+
+fn workload_cluster() -> WorkloadCluster {
+    let kubeconfig = SecretKeyRef { name: "biz-kubeconfig".to_owned(), key: "value".to_owned() };
+    WorkloadCluster { kubeconfig, namespace: "multinic-system".to_owned() }
 }
 
 impl ConfigBuilder {
@@ -111,6 +118,18 @@ impl ConfigBuilder {
     /// `k8sProviderID`.
     pub fn provider(mut self, provider: &str) -> Self {
         self.0.provider = ProviderId::new(provider);
+        self
+    }
+
+    /// `delivery.mode: Apply`.
+    pub fn direct(mut self) -> Self {
+        self.0.delivery = DeliveryMode::Apply(workload_cluster());
+        self
+    }
+
+    /// `delivery.mode: Verify`.
+    pub fn verify(mut self) -> Self {
+        self.0.delivery = DeliveryMode::Verify(workload_cluster());
         self
     }
 

@@ -155,6 +155,7 @@ impl FakeDelivery {
             .map(|node| NodeResult {
                 node: node.node_name.clone(),
                 result: state.refused.get(&node.node_name).map_or(Ok(()), |words| Err(words.clone())),
+                is_conflict: false,
             })
             .collect();
         for (node, _) in nodes.iter().zip(&results).filter(|(_, result)| result.result.is_ok()) {

@@ -3,8 +3,10 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
 
+use super::workload::IntoWorkload;
 use super::{
-    ConfigBuilder, FakeCloud, FakeDelivery, FakeStore, FakeWitness, Faults, StatusBoard, Strike, TestClock,
+    ConfigBuilder, FakeCloud, FakeDelivery, FakeStore, FakeWitness, FakeWorkload, Faults, StatusBoard,
+    Strike, TestClock,
 };
 use crate::claim_table::ClaimTable;
 use crate::config::Shared;
@@ -44,6 +46,8 @@ pub struct Harness {
     pub cloud: FakeCloud,
     /// Viola.
     pub viola: FakeDelivery,
+    /// The workload cluster.
+    pub workload: FakeWorkload,
     /// Where the inventory is kept.
     pub store: FakeStore,
     /// What people see.
@@ -79,6 +83,7 @@ impl Harness {
         Self {
             cloud: FakeCloud::new(clock.clone()),
             viola: FakeDelivery::new(clock.clone()),
+            workload: FakeWorkload::new(clock.clone()),
             store: FakeStore::default(),
             status: StatusBoard::default(),
             witness: FakeWitness::default(),
@@ -109,7 +114,8 @@ impl Harness {
         let tree = Tree::with_faults("root", "root", Arc::new(self.faults.clone()));
         let shared = Shared {
             cloud: Arc::new(self.cloud.clone()),
-            delivery: Arc::new(self.viola.clone()),
+            delivery: Arc::new(IntoWorkload(self.viola.clone(), self.workload.clone())),
+            workload: Arc::new(self.workload.clone()),
             status: Arc::new(self.status.clone()),
             witness: Arc::new(self.witness.clone()),
             clock: Arc::new(self.clock.clone()),

@@ -16,6 +16,7 @@ mod script;
 mod status;
 mod store;
 mod witness;
+mod workload;
 
 pub use clock::{START, TestClock};
 pub use cloud::{CloudOf, FakeCloud, Login, Look};
@@ -28,6 +29,7 @@ pub use reading::{macs, names_by_mac};
 pub use status::StatusBoard;
 pub use store::FakeStore;
 pub use witness::FakeWitness;
+pub use workload::FakeWorkload;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

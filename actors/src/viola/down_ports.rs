@@ -11,8 +11,12 @@ use crate::supervision::Ticket;
 
 impl Viola {
     pub(super) fn observe_down_ports(&self, state: &mut State) {
-        let down: BTreeSet<_> =
+        let mut down: BTreeSet<_> =
             state.settled.wanted.values().flat_map(|wanted| wanted.down.clone()).collect();
+        if state.config.delivery.direct().is_some() {
+            // What stands in the cluster is known: there is nothing to repeat.
+            down.clear();
+        }
         let kept = state.down_retry.as_ref().filter(|_| std::mem::take(&mut state.had_down_ports));
         if kept.is_some_and(|kept| kept.hash != down_port::hash_of(&down)) {
             // Some came up while nobody looked: which they were is not known, so all are sent once more.

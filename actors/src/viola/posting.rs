@@ -98,6 +98,7 @@ impl Viola {
         state.node.set_last_error(finished.failure.clone());
         self.count_down_attempt(state, &finished);
         self.pump(state);
+        self.look_soon(state);
         self.report(state);
     }
 

@@ -25,7 +25,10 @@ impl Viola {
     }
 
     pub(super) fn settle_if_complete(&self, state: &mut State) {
-        if state.gathering.as_ref().is_some_and(|gathering| gathering.missing.is_empty()) {
+        // A node that is another machine is to be known as such before anything is applied.
+        let is_cluster_known = state.followed.as_ref().is_none_or(|followed| followed.is_known());
+        if is_cluster_known && state.gathering.as_ref().is_some_and(|gathering| gathering.missing.is_empty())
+        {
             self.settle(state);
         }
     }
@@ -71,6 +74,7 @@ impl Viola {
                 }
             }
         };
+        let machines = state.machines();
         let settled = settle(
             &state.decisions,
             settle::Context {
@@ -78,6 +82,7 @@ impl Viola {
                 approvals: &config.approvals,
                 history: &state.outbox,
                 empty_before: &state.empty_before,
+                machines: machines.as_deref(),
                 claim: &mut claim,
             },
         );
@@ -86,7 +91,9 @@ impl Viola {
         let is_changed = self.is_changed(state, &settled);
         let came_up = came_up(&state.settled, &settled);
         state.outbox.want(&settled.wanted);
-        came_up.iter().for_each(|node| state.outbox.resend(node));
+        if config.delivery.direct().is_none() {
+            came_up.iter().for_each(|node| state.outbox.resend(node));
+        }
         state.settled = settled;
         state.note_waiting();
         state.note_empty();
@@ -97,6 +104,7 @@ impl Viola {
         let report = state.round_report(gathering.round, is_changed);
         let _ = state.owner.send_message(ConfigMsg::RoundDone(Box::new(report)));
         self.pump(state);
+        self.look_soon(state);
         self.report(state);
     }
 
@@ -153,15 +161,19 @@ impl Viola {
             applied.records.get(&key).is_some_and(|record| record.owner.as_ref() != Some(owner))
         };
         let nodes: Vec<_> = state.settled.desired.keys().filter(is_foreign).cloned().collect();
-        let is_same_policy = kept
-            .as_ref()
-            .is_some_and(|kept| kept.removal_policy == config.removal_policy && kept.uid == config.id.uid);
+        let cluster = config.delivery.direct();
+        let is_same_policy = kept.as_ref().is_some_and(|kept| {
+            kept.removal_policy == config.removal_policy
+                && kept.uid == config.id.uid
+                && kept.cluster.as_ref() == cluster
+        });
         if allocations.is_empty() && nodes.is_empty() && is_same_policy {
             return;
         }
         let event = Event::Allocated {
             owner: owner.clone(),
             removal_policy: config.removal_policy,
+            cluster: cluster.cloned(),
             allocations,
             provider: config.provider.clone(),
             nodes,

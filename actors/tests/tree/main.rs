@@ -24,3 +24,4 @@ mod shards;
 mod store;
 mod tree_crash;
 mod witness;
+mod workload;

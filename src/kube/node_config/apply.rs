@@ -48,11 +48,16 @@ impl From<CallError> for ApplyError {
 }
 
 /// Applies an object: created where there is none, taken over where others only updated it (see
-/// [`judge`]). `limit` is for each call; there are up to seven, usually one.
+/// [`judge`]). `limit` is for each call; there are up to seven, usually one. Gives back the object as it stands
+/// now.
 ///
 /// # Errors
 /// When the API server cannot be reached or refuses, or another applier owns a field.
-pub async fn apply(client: Client, object: &MultiNicNodeConfig, limit: Duration) -> Result<(), ApplyError> {
+pub async fn apply(
+    client: Client,
+    object: &MultiNicNodeConfig,
+    limit: Duration,
+) -> Result<DynamicObject, ApplyError> {
     let name = object.name_any();
     // The answer has the agent's status, which may have words that our types do not know: it is not read.
     let resource = ApiResource::erase::<MultiNicNodeConfig>(&());
@@ -62,7 +67,7 @@ pub async fn apply(client: Client, object: &MultiNicNodeConfig, limit: Duration)
     for _ in 0..ATTEMPTS {
         let applied = call(limit, api.patch(&name, &params, &Patch::Apply(object))).await;
         let conflict = match applied {
-            Ok(_) => return Ok(()),
+            Ok(applied) => return Ok(applied),
             Err(CallError::Refused(status)) if status.code == 409 => status,
             Err(error) => return Err(error.into()),
         };
@@ -77,7 +82,7 @@ pub async fn apply(client: Client, object: &MultiNicNodeConfig, limit: Duration)
         let mut forced = json!(object);
         forced["metadata"]["resourceVersion"] = json!(found.resource_version());
         match call(limit, api.patch(&name, &params.clone().force(), &Patch::Apply(forced))).await {
-            Ok(_) => return Ok(()),
+            Ok(applied) => return Ok(applied),
             Err(CallError::Refused(status)) if status.code == 409 => {}
             Err(error) => return Err(error.into()),
         }

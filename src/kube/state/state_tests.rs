@@ -124,6 +124,7 @@ fn allocated(object: &ConfigBuilder, number: u8) -> Event {
     let held = Held { index: 0, port: Some(format!("port-{number}").into()), mac };
     let allocations = object.vm_ids().into_iter().map(|vm| (vm, vec![held.clone()])).collect();
     Event::Allocated {
+        cluster: None,
         owner: owner(object),
         removal_policy: RemovalPolicy::Retain,
         allocations,

@@ -5,7 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use multinic_actors::domain::reason::Reason;
 use multinic_actors::domain::status::{ConfigStatus, Degraded};
 
-use crate::kube::openstack_config::{DownPortRetry, Nodes, OpenstackConfigStatus, PendingChange, SkippedVm};
+use crate::kube::openstack_config::{
+    DownPortRetry, FailedNode, Nodes, OpenstackConfigStatus, PendingChange, SkippedVm,
+};
 
 /// The status for `state`, where the object's status said `before`.
 ///
@@ -47,6 +49,10 @@ fn fresh(state: &ConfigStatus, before: &OpenstackConfigStatus) -> OpenstackConfi
         change_id: change.change_id.clone(),
         what: change.what.clone(),
     });
+    let failed = state
+        .failed
+        .iter()
+        .map(|failed| FailedNode { node: failed.node.to_string(), reason: failed.reason.clone() });
     OpenstackConfigStatus {
         observed_generation: (state.observed_generation > 0).then_some(state.observed_generation),
         conditions: Vec::new(),
@@ -58,10 +64,12 @@ fn fresh(state: &ConfigStatus, before: &OpenstackConfigStatus) -> OpenstackConfi
             desired: Some(count(nodes.desired)),
             delivered: Some(count(nodes.delivered)),
             skipped: Some(count(nodes.skipped)),
-            ..Nodes::default()
+            configured: nodes.configured.map(count),
+            in_progress: nodes.in_progress.map(count),
+            failed: nodes.failed.map(count),
         }),
         skipped: skipped.collect(),
-        failed: Vec::new(),
+        failed: failed.collect(),
         pending_changes: pending.collect(),
     }
 }
@@ -82,18 +90,19 @@ fn conditions(state: &ConfigStatus, before: &OpenstackConfigStatus, now: Timesta
     };
     let is_kept = state.reason == Reason::Pending && has_verdict(before);
     let mut conditions: Vec<Condition> = match is_kept {
-        true => ["Ready", "Degraded"].into_iter().filter_map(find).cloned().collect(),
+        true => ["Ready", "Degraded", "Configured"].into_iter().filter_map(find).cloned().collect(),
         false => {
-            let ready = match state.ready {
-                Some(true) => "True",
-                Some(false) => "False",
-                None => "Unknown",
-            };
             let (degraded, reason, message) = degraded(state);
-            vec![
-                condition("Ready", ready, &state.reason.to_string(), state.message.clone()),
+            let configured = state.workload.as_ref().map(|workload| &workload.configured);
+            let configured = configured.map(|configured| {
+                let reason = configured.reason.to_string();
+                condition("Configured", truth(configured.status), &reason, configured.message.clone())
+            });
+            let both = [
+                condition("Ready", truth(state.ready), &state.reason.to_string(), state.message.clone()),
                 condition("Degraded", degraded, reason, message),
-            ]
+            ];
+            both.into_iter().chain(configured).collect()
         }
     };
     if state.paused {
@@ -101,6 +110,14 @@ fn conditions(state: &ConfigStatus, before: &OpenstackConfigStatus, now: Timesta
         conditions.push(condition("Paused", "True", "Paused", message.to_owned()));
     }
     conditions
+}
+
+fn truth(value: Option<bool>) -> &'static str {
+    match value {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    }
 }
 
 fn degraded(state: &ConfigStatus) -> (&'static str, &'static str, String) {
@@ -123,6 +140,9 @@ fn count(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
+/// The conditions that the operator writes.
+const OURS: [&str; 4] = ["Ready", "Degraded", "Configured", "Paused"];
+
 /// Whether two statuses say the same apart from times that move with each round.
 pub(super) fn mean_the_same(one: &OpenstackConfigStatus, other: &OpenstackConfigStatus) -> bool {
     let without_times = |status: &OpenstackConfigStatus| {
@@ -132,9 +152,7 @@ pub(super) fn mean_the_same(one: &OpenstackConfigStatus, other: &OpenstackConfig
             retry.last_attempt = None;
         }
         // Others may have conditions of their own there, in any order.
-        status
-            .conditions
-            .retain(|condition| matches!(condition.type_.as_str(), "Ready" | "Degraded" | "Paused"));
+        status.conditions.retain(|condition| OURS.contains(&condition.type_.as_str()));
         status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
         status
     };

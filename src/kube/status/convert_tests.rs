@@ -16,7 +16,7 @@ pub(in crate::kube::status) fn state(reason: Reason) -> ConfigStatus {
     let is_bad = reason.ready() == Some(false);
     state.degraded = if is_bad { Degraded::Error } else { Degraded::Healthy };
     state.last_error = is_bad.then(|| state.message.clone());
-    state.nodes = NodeCounts { desired: 2, delivered: 1, skipped: 0 };
+    state.nodes = NodeCounts { desired: 2, delivered: 1, skipped: 0, ..NodeCounts::default() };
     state
 }
 

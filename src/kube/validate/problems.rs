@@ -55,6 +55,7 @@ const ORDER: &[&str] = &[
     "spec.settings.resyncInterval",
     "spec.settings.caBundleSecretRef",
     "spec.secrets",
+    "spec.delivery",
 ];
 
 /// Where a field stands: at its own place, else at the place of the object or list that it is in.

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+mod delivery;
 mod refused;
 
 const VM: &str = "08186d75-754e-449c-b210-c0ea822727a7";

@@ -17,6 +17,7 @@ fn delivered(owner: &Owner, nodes: &[NodeConfig], seconds: i64) -> Event {
 fn allocated(owner: &Owner, allocations: &[(&str, &[u8])], nodes: &[&str]) -> Event {
     let hold = |(index, n): (usize, &u8)| Held { index: index as u8, port: Some(port_id(*n)), mac: mac(*n) };
     Event::Allocated {
+        cluster: None,
         owner: owner.clone(),
         removal_policy: RemovalPolicy::Retain,
         allocations: allocations

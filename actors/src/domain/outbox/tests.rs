@@ -37,7 +37,7 @@ fn error(failure: PostFailure) -> PostError {
 }
 
 fn result(text: &str, result: Result<(), &str>) -> NodeResult {
-    NodeResult { node: name(text), result: result.map_err(str::to_owned) }
+    NodeResult { node: name(text), result: result.map_err(str::to_owned), is_conflict: false }
 }
 
 impl Bench {

@@ -52,6 +52,7 @@ impl Given {
                 approvals: &self.approvals,
                 history: &self.records,
                 empty_before: &self.empty_before,
+                machines: None,
                 claim: &mut claim,
             },
         )

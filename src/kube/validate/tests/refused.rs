@@ -88,6 +88,8 @@ fn each_field_of_the_schema_is_read_and_a_wrong_type_is_told_without_the_value()
         let mut object = object();
         object["spec"]["settings"]["caBundleSecretRef"] = json!({"name": "n", "key": "k"});
         object["spec"]["secrets"]["contrabassEncryptKeySecretRef"] = json!({"name": "n", "key": "k"});
+        object["spec"]["delivery"] =
+            json!({"mode": "Verify", "kubeconfigSecretRef": {"name": "n", "key": "k"}});
         if pointer.ends_with("/subnetID") || pointer.ends_with("/subnetName") {
             // They are not looked at while there are subnetIDs.
             object["spec"]["subnetIDs"] = json!([]);
