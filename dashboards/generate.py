@@ -19,6 +19,7 @@ RUNBOOK = "https://multinic.example.com/runbook"
 # A state has one colour, wherever it is shown.
 COLOURS = {
     "ready": "green", "delivered": "green", "ok": "green", "accepted": "green", "Selected": "green",
+    "configured": "green", "in_progress": "blue",
     "desired": "blue", "pending": "blue", "paused": "text",
     "degraded": "yellow", "skipped": "yellow", "rejected": "orange", "OverLimit": "orange",
     "not_ready": "red", "failed": "red", "error": "red", "panic": "red", "killed": "dark-red",
@@ -38,7 +39,7 @@ def overview():
             stat("Alerts", "Alerts of the operator that fire now. Each has a section in the runbook.",
                  "short", ('count(ALERTS{alertname=~"Multinic.*", alertstate="firing"}) or vector(0)', "firing"),
                  steps=[("green", None), ("red", 1)], width=4),
-            stat("Nodes", "Nodes that should have interfaces, that have what the cloud says, and VMs that are left out.",
+            stat("Nodes", "Nodes that should have interfaces, that have what the cloud says, and VMs that are left out. Where the workload cluster is looked at also what the node agents say: configured, in progress, failed.",
                  "short", ('sum by (state) (multinic_config_nodes{%s})' % CONFIG, "{{state}}"), width=7),
             stat("Leaders", "Replicas that poll and deliver. Exactly one per installation is right.",
                  "short", ('sum(multinic_leader{%s})' % JOB, "leaders"),
@@ -71,7 +72,7 @@ def overview():
             graph("Throttling", "Seconds that requests wait for a cloud's limits, per second. Above 1 polls come later than asked for.", "s",
                   ('sum by (cloud, service) (rate(multinic_upstream_throttle_seconds_total{%s}[$__rate_interval]))' % JOB, "{{cloud}} {{service}}"))),
         row("One config after the other",
-            graph("Nodes and left-out VMs", "Desired, delivered and skipped, over the chosen configs.", "short",
+            graph("Nodes and left-out VMs", "Desired, delivered and skipped, and what the node agents say, over the chosen configs.", "short",
                   ('sum by (state) (multinic_config_nodes{%s})' % CONFIG, "{{state}}")),
             graph("Interfaces", "Ports that became interfaces, per config.", "short",
                   ('multinic_config_interfaces{%s}' % CONFIG, "{{namespace}}/{{config}}")),

@@ -122,6 +122,8 @@ def graph(panel, prometheus, width, height):
     unit, fixed = panel["fieldConfig"]["defaults"]["unit"], fixed_colours(panel)
     series = [(legend(target["legendFormat"], labels), points)
               for target in panel["targets"] for labels, points in prometheus.over_time(target["expr"]) if points]
+    if not series:
+        return []
     series.sort(key=lambda one: -one[1][-1][1])
     top = max((value for _, points in series for _, value in points), default=0) or 1
     left, right, upper, lower = 64, width - 10, 34, height - 58
