@@ -73,7 +73,10 @@ pub use status::{DownPortRetry, FailedNode, Nodes, OpenstackConfigStatus, Pendin
         json_path = ".status.lastError",
         description = "The last error.",
         priority = 1
-    )
+    ),
+    selectable = ".spec.credentials.k8sProviderID",
+    selectable = ".spec.credentials.openstackProviderID",
+    selectable = ".spec.credentials.projectID"
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["credentials", "vmNames"]))]

@@ -98,7 +98,6 @@ async fn while_the_api_server_is_away_polls_go_on_and_later_the_status_follows()
     let known = known.configs.values().next().unwrap().revision;
     assert_eq!(revision(serde_json::from_str(&map).unwrap()), Some(known), "the state is there, too");
     println!("requests over two restarts: {counts:?}");
-    let count = |verb: &str| counts.iter().filter(|((v, _), _)| v == verb).map(|(_, n)| n).sum::<usize>();
-    assert!(count("list") + count("watch") <= 60, "a hot loop: {counts:?}");
+    assert!(counts.values().sum::<usize>() <= 60, "a hot loop: {counts:?}");
     world.operator.stop().await;
 }

@@ -103,6 +103,23 @@ async fn what_cannot_work_is_refused_with_the_name_of_the_field() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a cluster: make e2e-kube"]
+async fn objects_are_found_by_providers_and_project() {
+    let cluster = Cluster::new().await;
+    for (name, field) in [("a", "k8sProviderID"), ("b", "openstackProviderID"), ("c", "projectID")] {
+        let mut object = object(name);
+        object["spec"]["credentials"][field] = json!("sought");
+        cluster.apply(&object.to_string());
+    }
+    for (name, field) in [("a", "k8sProviderID"), ("b", "openstackProviderID"), ("c", "projectID")] {
+        let selector = format!("spec.credentials.{field}=sought");
+        let found = cluster.kubectl(&["get", "oscfg", "-A", "--no-headers", "--field-selector", &selector]);
+        let found: Vec<_> = found.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+        assert_eq!(found, [name], "{field}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a cluster: make e2e-kube"]
 async fn what_is_odd_but_worked_before_is_taken() {
     let cluster = Cluster::new().await;
     for object in [
