@@ -147,6 +147,13 @@ async fn a_stored_object_that_is_bad_gets_its_status_and_harms_nobody() {
     let mut empty = object("empty");
     empty["spec"] = json!({});
     cluster.apply(&empty.to_string());
+    // What objects are found by is of another type.
+    let mut odd = object("odd");
+    odd["spec"]["credentials"] = json!("none");
+    cluster.apply(&odd.to_string());
+    let mut number = object("number");
+    number["spec"]["credentials"]["k8sProviderID"] = json!({"id": 7});
+    cluster.apply(&number.to_string());
     cluster.install_crd();
     let mut world = cluster.world();
     let good = in_cluster(world.spec("good", &world.vms(1)));
@@ -156,6 +163,8 @@ async fn a_stored_object_that_is_bad_gets_its_status_and_harms_nobody() {
     for (name, fields) in [
         ("bad", ["spec.vmNames: ", "spec.settings.pollFastInterval: "]),
         ("empty", ["spec.vmNames: ", "spec.credentials.projectID: "]),
+        ("odd", ["spec.credentials: ", "spec.credentials"]),
+        ("number", ["spec.credentials.k8sProviderID: ", "k8sProviderID"]),
     ] {
         let object = cluster.until_condition(name, "Ready", "False").await;
         let ready = condition(&object, "Ready");
