@@ -70,7 +70,7 @@ async fn what_cannot_work_is_refused_with_the_name_of_the_field() {
         (with("/vmNames", json!([format!("{VM}?")])), "spec.vmNames[0]"),
         (with("/subnetIDs", json!(VM)), "spec.subnetIDs"),
         (with("/subnetName", json!(7)), "spec.subnetName"),
-        (without("/credentials/k8sProviderID"), "spec.credentials.k8sProviderID"),
+        (without("/credentials/k8sProviderID"), "credentials.k8sProviderID"),
         (with("/settings/contrabassTimeout", json!("1d")), "spec.settings.contrabassTimeout"),
         (with("/settings/pollSlowInterval", json!(120)), "spec.settings.pollSlowInterval"),
         (with("/settings/pollErrorInterval", json!("1 minute")), "spec.settings.pollErrorInterval"),
