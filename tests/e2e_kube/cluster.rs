@@ -47,6 +47,7 @@ impl Cluster {
     pub fn install_lax_crd(&self) {
         let mut crd: Value =
             serde_json::to_value(yaml_serde::from_str::<Value>(&crd_yaml().unwrap()).unwrap()).unwrap();
+        crd["spec"]["versions"][0].as_object_mut().unwrap().remove("selectableFields");
         let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
         *schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         self.install(&crd.to_string());

@@ -76,7 +76,7 @@ async fn what_cannot_work_is_refused_with_the_name_of_the_field() {
         (with("/vmNames", json!([format!("{VM}?")])), "spec.vmNames[0]"),
         (with("/subnetIDs", json!(VM)), "spec.subnetIDs"),
         (with("/subnetName", json!(7)), "spec.subnetName"),
-        (without("/credentials/k8sProviderID"), "spec.credentials.k8sProviderID"),
+        (without("/credentials/k8sProviderID"), "credentials.k8sProviderID"),
         (with("/settings/contrabassTimeout", json!("1d")), "spec.settings.contrabassTimeout"),
         (with("/settings/pollSlowInterval", json!(120)), "spec.settings.pollSlowInterval"),
         (with("/settings/pollErrorInterval", json!("1 minute")), "spec.settings.pollErrorInterval"),
@@ -153,6 +153,13 @@ async fn a_stored_object_that_is_bad_gets_its_status_and_harms_nobody() {
     let mut empty = object("empty");
     empty["spec"] = json!({});
     cluster.apply(&empty.to_string());
+    // What objects are found by is of another type.
+    let mut odd = object("odd");
+    odd["spec"]["credentials"] = json!("none");
+    cluster.apply(&odd.to_string());
+    let mut number = object("number");
+    number["spec"]["credentials"]["k8sProviderID"] = json!({"id": 7});
+    cluster.apply(&number.to_string());
     cluster.install_crd();
     let mut world = cluster.world();
     let good = in_cluster(world.spec("good", &world.vms(1)));
@@ -162,6 +169,8 @@ async fn a_stored_object_that_is_bad_gets_its_status_and_harms_nobody() {
     for (name, fields) in [
         ("bad", ["spec.vmNames: ", "spec.settings.pollFastInterval: "]),
         ("empty", ["spec.vmNames: ", "spec.credentials.projectID: "]),
+        ("odd", ["spec.credentials: ", "spec.credentials"]),
+        ("number", ["spec.credentials.k8sProviderID: ", "k8sProviderID"]),
     ] {
         let object = cluster.until_condition(name, "Ready", "False").await;
         let ready = condition(&object, "Ready");

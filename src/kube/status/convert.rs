@@ -12,7 +12,7 @@ use crate::kube::openstack_config::{
 /// The status for `state`, where the object's status said `before`.
 ///
 /// What a fresh process does not know yet stays as it was: before the first round an object that was worked on
-/// before keeps its verdict, and the last success stays the last success.
+/// before keeps its verdict, and the last success stays the last success. Why it has to wait is no such thing.
 pub fn object_status(
     state: &ConfigStatus,
     before: Option<&OpenstackConfigStatus>,
@@ -20,12 +20,16 @@ pub fn object_status(
 ) -> OpenstackConfigStatus {
     let empty = OpenstackConfigStatus::default();
     let before = before.unwrap_or(&empty);
-    let mut status = match state.reason {
-        Reason::Pending if has_verdict(before) => before.clone(),
-        _ => fresh(state, before),
-    };
+    let mut status = if is_kept(state, before) { before.clone() } else { fresh(state, before) };
     status.conditions = conditions(state, before, now);
     status
+}
+
+/// Nothing is known yet that could take the place of the verdict before. What an object waits for is known: it is
+/// told as an error, and a person may have to do something about it.
+fn is_kept(state: &ConfigStatus, before: &OpenstackConfigStatus) -> bool {
+    let waits = state.last_error.as_ref() == Some(&state.message);
+    state.reason == Reason::Pending && !waits && has_verdict(before)
 }
 
 fn has_verdict(status: &OpenstackConfigStatus) -> bool {
@@ -88,8 +92,7 @@ fn conditions(state: &ConfigStatus, before: &OpenstackConfigStatus, now: Timesta
                 .map_or_else(|| time(now), |condition| condition.last_transition_time.clone()),
         }
     };
-    let is_kept = state.reason == Reason::Pending && has_verdict(before);
-    let mut conditions: Vec<Condition> = match is_kept {
+    let mut conditions: Vec<Condition> = match is_kept(state, before) {
         true => ["Ready", "Degraded", "Configured"].into_iter().filter_map(find).cloned().collect(),
         false => {
             let (degraded, reason, message) = degraded(state);

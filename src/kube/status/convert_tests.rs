@@ -1,5 +1,6 @@
+use multinic_actors::domain::config::InvalidConfig;
 use multinic_actors::domain::ids::{ConfigId, NodeName, VmId};
-use multinic_actors::domain::progress::gave_up;
+use multinic_actors::domain::progress::{gave_up, invalid};
 use multinic_actors::domain::reason::SkipReason;
 use multinic_actors::domain::status::{self, NodeCounts};
 
@@ -81,6 +82,19 @@ fn before_the_first_round_an_object_keeps_the_verdict_it_has() {
     assert_eq!(condition(&status, "Paused"), Some(("True", "Paused", 10)));
     let resumed = object_status(&state(Reason::NoChange), Some(&status), at(20));
     assert_eq!(condition(&resumed, "Paused"), None);
+}
+
+#[test]
+fn what_an_object_waits_for_is_shown_whatever_verdict_it_has() {
+    let before = object_status(&state(Reason::Synced), None, at(0));
+    let message = "waits until release n/b lets it go".to_owned();
+    let (id, reason) = (ConfigId::new("n", "a", "1"), Reason::Pending);
+    let waiting = invalid(&InvalidConfig { id, generation: 3, reason, message: message.clone() });
+    let status = object_status(&waiting, Some(&before), at(10));
+    assert_eq!(condition(&status, "Ready"), Some(("Unknown", "Pending", 10)));
+    assert_eq!((&status.conditions[0].message, status.last_error.as_ref()), (&message, Some(&message)));
+    let after = object_status(&state(Reason::NoChange), Some(&status), at(20));
+    assert_eq!(condition(&after, "Ready"), Some(("True", "NoChange", 20)));
 }
 
 #[test]
