@@ -4,7 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api
+.PHONY: help demo build test lint fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api e2e-observability e2e-observability-kube dashboard-pictures
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -30,10 +30,11 @@ golden: ## Write the generated files anew (CRDs, golden answers, API documents)
 	# Once more: the documents hold answers that were written just now.
 	UPDATE_GOLDEN=1 $(CARGO) test -p multinic-operator
 
-bench: ## Measure: a hundred configs against one, and what one hung cloud costs the others
+bench: ## Measure: a hundred configs against one, what one hung cloud costs the others, what a scrape costs
 	$(CARGO) bench --profile e2e --bench scale
+	$(CARGO) bench --profile e2e --bench scrape
 
-e2e: e2e-openstack e2e-kube e2e-ssh e2e-api ## Run the tests against real services
+e2e: e2e-openstack e2e-kube e2e-ssh e2e-api e2e-observability e2e-observability-kube ## Run the tests against real services
 
 e2e-openstack: ## Run the operator against a real Keystone, Neutron and Nova on loopback (installs them: Debian, Python)
 	$(CARGO) test --test e2e_openstack --no-run
@@ -50,6 +51,22 @@ e2e-ssh: ## Run the Viola test API over a real sshd with a real kubectl and API 
 e2e-api: ## Try both APIs against their documents with schemathesis (Python; installed into a cache)
 	$(CARGO) build
 	tests/env/api/e2e.sh "$${CARGO_TARGET_DIR:-target}/debug/multinic-operator"
+
+e2e-observability: ## Check dashboards and alerts with a real Prometheus (fetched once: Debian's package, unpacked into the cache)
+	$(CARGO) test --test e2e_observability --no-run
+	tools=$$(tests/env/kube/tools.sh prom) && eval "$$tools" && \
+	promtool check rules dashboards/alerts.yaml && \
+	promtool test rules dashboards/tests/alerts.yaml && \
+	RUST_BACKTRACE=0 $(CARGO) test --test e2e_observability -- --include-ignored --nocapture --test-threads=1
+
+e2e-observability-kube: ## The same for the watch of a real Kubernetes API on loopback (built once, see e2e-kube)
+	$(CARGO) test --test e2e_observability --no-run
+	tools=$$(tests/env/kube/tools.sh prom) && eval "$$tools" && \
+	RUST_BACKTRACE=0 tests/env/kube/e2e.sh $(CARGO) test --test e2e_observability -- --ignored --nocapture watch:: leaders::
+
+dashboard-pictures: ## Draw the dashboards from a run with faults: docs/images (four minutes)
+	tools=$$(tests/env/kube/tools.sh prom) && eval "$$tools" && \
+	DASHBOARD_PICTURES=$(CURDIR)/docs/images $(CARGO) test --test e2e_observability -- --include-ignored pictures
 
 # --- charts, manifests, image
 
@@ -69,11 +86,12 @@ CA_BUNDLE ?= /etc/ssl/certs/ca-certificates.crt
 # The static binary that goes into the image.
 BINARY ?= $(DIST)/static/multinic-operator
 
-.PHONY: charts charts-cluster charts-docs static rootfs image manifests install uninstall deploy undeploy
+.PHONY: charts charts-cluster charts-docs static rootfs image bundle manifests install uninstall deploy undeploy
 
 charts: ## Test the Helm charts and the image's files (needs helm, Python, cc; uses helm3, kubectl, an engine if there)
 	tests/charts/run.sh
 	tests/charts/image.sh
+	tests/charts/bundle.sh
 
 charts-cluster: ## Test the charts on a real API server: that of KUBECONFIG, else one from tests/env/kube
 	tests/charts/cluster.sh
@@ -92,6 +110,9 @@ rootfs: ## Lay out the image's files in dist/rootfs, from the static binary
 
 image: rootfs ## Build the image IMG with docker, podman or buildah, whichever is there
 	deploy/image.sh "$(IMG)" "$(DIST)"
+
+bundle: rootfs ## Pack image, charts, manifests, guide, SBOM and checksums for a cloud without internet: dist/*.tar.gz
+	HELM="$(HELM)" NAMESPACE="$(NAMESPACE)" deploy/bundle.sh "$(IMG)" "$(DIST)"
 
 manifests: ## Render the chart without Helm's traces: dist/install.yaml and a kustomize base in dist/kustomize
 	HELM="$(HELM)" deploy/manifests.sh "$(IMG)" "$(NAMESPACE)" "$(DIST)" $(HELM_ARGS)

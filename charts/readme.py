@@ -5,7 +5,7 @@
 
 values.yaml is read by its layout: two spaces a level; the comment above a key is its
 row; "## " begins a section. A key without a comment belongs to the row above it, as part
-of that default. Also copies dashboards/*.json and dashboards/rules/*.yaml of the
+of that default. Also copies dashboards/*.json and dashboards/alerts.yaml of the
 repository into the operator's chart, since a chart cannot reach outside of its folder.
 
 --check writes nothing and ends with 1 where a file is stale.
@@ -119,8 +119,7 @@ def wanted(chart):
         source = HERE.parent / "dashboards"
         for path in sorted(source.glob("*.json")):
             files[chart / "files" / "dashboards" / path.name] = path.read_text()
-        for path in sorted(source.glob("rules/*.yaml")):
-            files[chart / "files" / "rules" / path.name] = path.read_text()
+        files[chart / "files" / "rules" / "alerts.yaml"] = (source / "alerts.yaml").read_text()
     return files
 
 

@@ -19,11 +19,13 @@ mod supervisor;
 mod tenure;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use multinic_actors::boundary::{Clock, SystemClock};
 use multinic_actors::inventory::InventoryHandle;
+use multinic_actors::supervision::Tree;
 use tokio_util::sync::CancellationToken;
 
 use crate::http::{self, ApiParts, ConfigBoard, TokenFile};
@@ -31,7 +33,7 @@ use crate::kube::crd::bring_up_to_date;
 use crate::policy::PolicyFile;
 use crate::settings::Settings;
 use crate::source_dir::FolderOptions;
-use crate::telemetry::MetricsStatusSink;
+use crate::telemetry::{AuditLog, ReignMetrics};
 pub use adapters::{cloud, open_policy, read_ca_bundle};
 use leadership::Leadership;
 pub(crate) use listeners::bind;
@@ -60,11 +62,18 @@ pub struct Options {
     pub spread_first_polls: bool,
     /// How the folder is watched.
     pub folder: FolderOptions,
+    /// Makes the supervision tree of a reign, still without actors.
+    pub tree: Arc<dyn Fn() -> Tree + Send + Sync>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), spread_first_polls: true, folder: FolderOptions::default() }
+        Self {
+            clock: Arc::new(SystemClock),
+            spread_first_polls: true,
+            folder: FolderOptions::default(),
+            tree: Arc::new(|| Tree::new("root", "root")),
+        }
     }
 }
 
@@ -81,6 +90,7 @@ pub struct Running {
     current: Arc<Current>,
     leadership: Leadership,
     servers: Servers,
+    audit_log: Option<Arc<AuditLog>>,
     /// Followed until it is dropped.
     _policy: Option<Arc<PolicyFile>>,
 }
@@ -119,6 +129,9 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     let current = Arc::new(Current::default());
     let standing = Arc::new(Standing::new(metrics.clone()));
     let policy = open_policy(settings).await?.map(Arc::new);
+    let of_reigns = ReignMetrics::new(&metrics);
+    let metrics = metrics.with(of_reigns.collectors());
+    let audit_log = open_audit_log(settings)?;
     let plan = Plan {
         policy: policy.as_ref().map(|policy| policy.handle()).unwrap_or_default(),
         client: objects::connect_if_needed(settings).await?,
@@ -126,7 +139,8 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         options,
         tenure: Tenure::default(),
         configs: Arc::clone(&configs),
-        statuses: Arc::new(MetricsStatusSink::new(metrics.clone())),
+        metrics: of_reigns.clone(),
+        audit_log: audit_log.clone(),
         current: Arc::clone(&current),
     };
     if let Some(client) = plan.client.as_ref().filter(|_| settings.kube.manages_crds) {
@@ -158,6 +172,7 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         current,
         leadership,
         servers,
+        audit_log,
         _policy: policy,
     })
 }
@@ -172,6 +187,12 @@ impl Running {
     /// stops serving.
     pub async fn stop(self) {
         self.leadership.stop().await;
+        if let Some(audit_log) = self.audit_log {
+            let closed = tokio::task::spawn_blocking(move || audit_log.close());
+            if closed.await.is_err() {
+                tracing::error!("the audit log could not be closed");
+            }
+        }
         self.servers.stop().await;
     }
 
@@ -180,6 +201,14 @@ impl Running {
         self.leadership.crash().await;
         self.servers.stop().await;
     }
+}
+
+fn open_audit_log(settings: &Settings) -> Result<Option<Arc<AuditLog>>, StartError> {
+    let open = |path: &PathBuf| {
+        let problem = |error| StartError(format!("--audit-log {}: {error}", path.display()));
+        AuditLog::open(path).map(Arc::new).map_err(problem)
+    };
+    settings.audit_log.as_ref().map(open).transpose()
 }
 
 /// How long a start waits for the CustomResourceDefinition: no probe is answered before.

@@ -200,6 +200,9 @@ pub struct Flags {
     /// error, warn, info, debug or trace, or a filter such as info,multinic_operator=debug [default: info].
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log_level: Option<String>,
+    /// Write a JSON line there for each node whose delivered config changed.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub audit_log: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) later: LaterFlags,
 }
@@ -212,20 +215,22 @@ pub(crate) struct LaterFlags {
     pub(crate) cluster_namespaces: Option<String>,
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) magnum_namespace: Option<String>,
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) audit_log: Option<String>,
 }
 
-/// Flags of the previous operator that have another name or no meaning any more.
+/// Flags of the previous operator: those for its metrics, and those that have another name or no meaning any more.
 #[derive(Args, Debug, Default, Clone)]
 pub struct FormerFlags {
-    #[arg(long, global = true, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    /// Serve metrics over TLS [default: false]; without --metrics-cert-path with a certificate made at the start.
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) metrics_secure: Option<String>,
-    #[arg(long, global = true, hide = true)]
+    /// The folder of the metrics' certificate and key.
+    #[arg(long, global = true, value_name = "DIR")]
     pub(crate) metrics_cert_path: Option<String>,
-    #[arg(long, global = true, hide = true)]
+    /// The file of the certificate in it [default: tls.crt].
+    #[arg(long, global = true, value_name = "NAME")]
     pub(crate) metrics_cert_name: Option<String>,
-    #[arg(long, global = true, hide = true)]
+    /// The file of the key in it [default: tls.key].
+    #[arg(long, global = true, value_name = "NAME")]
     pub(crate) metrics_cert_key: Option<String>,
     #[arg(long, global = true, hide = true)]
     pub(crate) webhook_cert_path: Option<String>,

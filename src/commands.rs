@@ -16,6 +16,7 @@ use clap_complete::generate;
 
 use crate::app::{self, Options};
 use crate::settings::{Command, CrdKind, Settings, SettingsError};
+use crate::telemetry::Traces;
 use crate::{cli, telemetry};
 
 /// The name by which the binary is the Viola test API, as the previous image's was.
@@ -35,14 +36,20 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let is_quiet = matches!(command, Command::Demo { .. } | Command::Plan(_) | Command::Inventory { .. });
-    if let Err(error) = init_logs(&settings, is_quiet) {
-        eprintln!("{error}");
-        return ExitCode::from(2);
-    }
+    let traces = match start_traces(&settings).and_then(|traces| {
+        init_logs(&settings, is_quiet, traces.as_ref()).map_err(|error| error.to_string())?;
+        Ok(traces)
+    }) {
+        Ok(traces) => traces,
+        Err(problem) => {
+            eprintln!("{problem}");
+            return ExitCode::from(2);
+        }
+    };
     for warning in warnings {
         tracing::warn!("{}", warning.0);
     }
-    match command {
+    let code = match command {
         Command::Run => on_runtime(run(settings)),
         Command::Demo { duration } => on_runtime(demo::demo(settings, duration)),
         Command::Plan(plan) => on_runtime(plan::plan(settings, plan)),
@@ -54,7 +61,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             generate(shell, &mut cli::command(), "multinic-operator", &mut script);
             print_out(&String::from_utf8_lossy(&script))
         }
+    };
+    if let Some(traces) = traces {
+        traces.stop();
     }
+    code
 }
 
 /// The arguments without the program's name; a name that is a command's comes first as that command.
@@ -108,10 +119,23 @@ fn read(file: &Path) -> Result<String, String> {
 }
 
 /// A demo or a plan speaks for itself: only what is wrong is logged beside it.
-fn init_logs(settings: &Settings, is_quiet: bool) -> Result<(), telemetry::LogSetupError> {
+fn init_logs(
+    settings: &Settings,
+    is_quiet: bool,
+    traces: Option<&Traces>,
+) -> Result<(), telemetry::LogSetupError> {
     let is_default = settings.log.level == "info";
     let level = if is_quiet && is_default { "error".to_owned() } else { settings.log.level.clone() };
-    telemetry::init_logs(&telemetry::LogSettings { format: settings.log.format, level })
+    telemetry::init_logs(&telemetry::LogSettings { format: settings.log.format, level }, traces)
+}
+
+/// Only where the environment names a collector.
+fn start_traces(settings: &Settings) -> Result<Option<Traces>, String> {
+    let Some(endpoint) = &settings.traces else { return Ok(None) };
+    let ca_bundle = app::read_ca_bundle(settings.ca_bundle.as_deref()).map_err(|error| error.to_string())?;
+    // Whoever started us may have installed it before: then that one serves.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Traces::start(endpoint, ca_bundle.as_deref()).map(Some).map_err(|error| error.to_string())
 }
 
 fn on_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {

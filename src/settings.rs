@@ -5,6 +5,7 @@
 
 mod arguments;
 mod reader;
+mod traces;
 pub mod values;
 mod viola_api;
 
@@ -17,6 +18,7 @@ use clap::Parser;
 use jiff::Timestamp;
 use multinic_actors::domain::config::{ChangePolicy, InterfaceOrder};
 use multinic_actors::viola::POST_DEADLINE;
+use url::Url;
 
 use crate::cli::{Cli, CliCommand, Flags, InventoryCommand};
 use crate::kube::label_selector::LabelSelector;
@@ -39,6 +41,8 @@ pub struct Settings {
     pub viola: DeliverySettings,
     /// Where metrics are served.
     pub metrics_address: Option<ListenAddress>,
+    /// How metrics are encrypted; none: plain HTTP.
+    pub metrics_tls: Option<MetricsTls>,
     /// Where liveness and readiness are served.
     pub health_address: Option<ListenAddress>,
     /// PEM certificates to trust beside the system's.
@@ -51,6 +55,10 @@ pub struct Settings {
     pub cloud: CloudSettings,
     /// How it logs.
     pub log: LogSettings,
+    /// Where delivered changes are written down.
+    pub audit_log: Option<PathBuf>,
+    /// Where traces are sent.
+    pub traces: Option<Url>,
 }
 
 /// Which cluster the objects are read from, and which of its namespaces.
@@ -107,6 +115,15 @@ pub struct TlsFiles {
     pub cert: PathBuf,
     /// The private key.
     pub key: PathBuf,
+}
+
+/// The certificate of `/metrics`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetricsTls {
+    /// Made at each start, signed by nobody.
+    SelfMade,
+    /// From files that are read again when they change.
+    Files(TlsFiles),
 }
 
 /// How Viola is reached. Its endpoint stands in [`Defaults`].
@@ -356,6 +373,7 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
         metrics_address: reader
             .value("--metrics-bind-address", flags.metrics_bind_address.clone(), optional_address)
             .unwrap_or(Some(ListenAddress::any(8080))),
+        metrics_tls: None,
         health_address: reader
             .value("--health-probe-bind-address", flags.health_probe_bind_address.clone(), optional_address)
             .unwrap_or(Some(ListenAddress::any(8081))),
@@ -364,6 +382,8 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
         defaults: read_defaults(flags, reader),
         cloud: read_cloud_limits(flags, reader),
         log: read_log(flags, reader),
+        audit_log: flags.audit_log.clone().filter(|path| !path.as_os_str().is_empty()),
+        traces: traces::read(reader),
     }
 }
 

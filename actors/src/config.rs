@@ -9,8 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tracing::Span;
 
-use crate::boundary::{Clock, Cloud, CloudError, Delivery, Session, StatusSink, Urgency, Workload};
+use crate::boundary::{
+    Clock, Cloud, CloudError, Delivery, RoundEnded, Session, StatusSink, Urgency, Witness, Workload,
+};
 use crate::claim_table::ClaimTable;
 use crate::domain::cadence::Cadence;
 use crate::domain::config::Config;
@@ -23,10 +26,11 @@ use crate::domain::vm::Decision;
 use crate::inventory::InventoryHandle;
 use crate::port::PortMsg;
 use crate::supervision::{
-    ChildSet, ChildSlot, Hook, Node, Outcome, TaskPanicked, TaskSlot, Ticket, TimerSlot,
+    ChildSet, ChildSlot, Hook, Node, Outcome, TaskPanicked, TaskSlot, Ticket, TimerSlot, now,
     stop_children_in_order,
 };
 use crate::token::TokenMsg;
+use crate::trace;
 use crate::viola::ViolaMsg;
 
 mod children;
@@ -102,6 +106,8 @@ pub struct Shared {
     pub workload: Arc<dyn Workload>,
     /// Where the state is shown.
     pub status: Arc<dyn StatusSink>,
+    /// Who is told what happened.
+    pub witness: Arc<dyn Witness>,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
     /// What is delivered.
@@ -170,6 +176,10 @@ pub struct State {
     config: Arc<Config>,
     phase: Phase,
     round: u64,
+    /// When the round under way, or the last one, began.
+    begun: std::time::Instant,
+    /// The trace of the round under way.
+    span: Span,
     demand: Demand,
     /// The spec of the round under way.
     round_config: Arc<Config>,
@@ -210,6 +220,7 @@ impl Actor for ConfigActor {
         msg: ConfigMsg,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
+        let _timed = state.node.time_handling();
         state.node.fault_point(Hook::Handle(msg.word())).await?;
         match msg {
             ConfigMsg::Apply(config) => self.apply(state, config).await,
@@ -295,6 +306,7 @@ impl State {
             return None;
         }
         self.look.cancel();
+        self.span = Span::none();
         self.phase = Phase::Resting;
         Some(self.demand)
     }
@@ -305,6 +317,7 @@ impl State {
             self.ask_for_another(self.demand);
         }
         self.look.cancel();
+        self.span = Span::none();
         self.poll.cancel();
         self.phase = Phase::NoDelivery;
         self.node.set_phase("waiting for viola");
@@ -321,8 +334,28 @@ impl State {
         self.viola.cast(ViolaMsg::Decided { round: self.round, decision });
     }
 
+    fn tell_round(&self, shared: &Shared) {
+        let report = self.progress.round.as_ref().filter(|_| self.progress.failure.is_none());
+        let reason = self.progress.round_reason(&self.round_config);
+        let failure = self.progress.failure.as_ref().map(|failure| failure.message.as_str());
+        trace::round_ended(&self.span, reason, failure);
+        shared.witness.round_ended(&RoundEnded {
+            id: self.config.id.clone(),
+            round: self.round,
+            reason,
+            took: now().saturating_duration_since(self.begun),
+            down_ports: report.map(|report| report.down_ports),
+        });
+    }
+
     fn publish(&mut self, shared: &Shared) {
+        let was_ready = self.progress.verdict.as_ref().and_then(|(reason, _)| reason.ready());
         let status = self.progress.status(&self.config, shared.clock.now());
+        // Why it is not ready is told by whoever failed.
+        if status.ready == Some(true) && was_ready != Some(true) {
+            let (config, round, reason) = (&self.config.id.name, self.round, status.reason);
+            tracing::info!(%config, round, %reason, "{config}: ready: {}", status.message);
+        }
         shared.status.publish(&self.config.id, Arc::new(status));
     }
 }

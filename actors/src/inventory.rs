@@ -172,6 +172,7 @@ impl Actor for Inventory {
         msg: InventoryMsg,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
+        let _timed = state.node.time_handling();
         #[cfg(feature = "test-util")]
         state.node.fault_point(Hook::Handle(msg.word())).await?;
         match msg {

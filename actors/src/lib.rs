@@ -15,4 +15,8 @@ pub mod supervision;
 #[cfg(feature = "test-util")]
 pub mod testing;
 pub mod token;
+pub mod trace;
 pub mod viola;
+
+/// What actors there are, as the tree and the metrics name them.
+pub const ACTOR_KINDS: [&str; 6] = ["root", "inventory", "config", "token", "port", "viola"];

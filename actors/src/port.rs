@@ -85,6 +85,7 @@ impl Actor for Port {
     }
 
     async fn handle(&self, _me: PortRef, msg: PortMsg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        let _timed = state.node.time_handling();
         match msg {
             PortMsg::Observe(look) => {
                 state.node.fault_point(Hook::Handle("Observe")).await?;

@@ -156,6 +156,7 @@ impl Actor for Root {
     }
 
     async fn handle(&self, _me: RootRef, msg: RootMsg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        let _timed = state.node.time_handling();
         match msg {
             RootMsg::Declare(declared) => state.declare(declared).await,
             RootMsg::Remove(id) => state.remove(&id),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tracing::{Instrument as _, Span};
 
 use crate::boundary::{Cloud, CloudError, Session};
 use crate::config::{ConfigMsg, ConfigRef};
@@ -15,6 +16,7 @@ use crate::domain::backoff::{Backoff, BackoffPolicy, seed_for};
 use crate::domain::config::Config;
 use crate::domain::reason::Reason;
 use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot, now};
+use crate::trace;
 
 /// A login behind which everything waits ends at the latest after this many request timeouts: the
 /// look-up of the provider, the login, and the same once more.
@@ -33,6 +35,8 @@ pub enum TokenMsg {
     Obtain {
         /// The round.
         round: u64,
+        /// Its trace.
+        span: Span,
     },
     /// The config's spec changed: the session may be another one now.
     Apply(Arc<Config>),
@@ -112,9 +116,10 @@ impl Actor for Token {
     }
 
     async fn handle(&self, me: TokenRef, msg: TokenMsg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        let _timed = state.node.time_handling();
         state.node.fault_point(Hook::Handle(msg.word())).await?;
         match msg {
-            TokenMsg::Obtain { round } => self.obtain(&me, state, round),
+            TokenMsg::Obtain { round, span } => self.obtain(&me, state, round, span),
             TokenMsg::Apply(config) => self.apply(state, config),
             TokenMsg::LoginDone(ticket, result) => self.login_done(&me, state, ticket, result),
             TokenMsg::RenewalDue(ticket) => self.renewal_due(&me, state, ticket),
@@ -124,14 +129,14 @@ impl Actor for Token {
 }
 
 impl Token {
-    fn obtain(&self, me: &TokenRef, state: &mut State, round: u64) {
+    fn obtain(&self, me: &TokenRef, state: &mut State, round: u64, span: Span) {
         match &mut state.phase {
             Phase::Ready(session) => answer(&state.owner, round, Ok(session.clone())),
             Phase::LoggingIn { round: waiting } => *waiting = round,
             Phase::Vacant => {
                 state.phase = Phase::LoggingIn { round };
                 state.node.set_phase("logging in");
-                self.log_in(me, state, false);
+                self.log_in(me, state, false, span);
             }
         }
     }
@@ -145,7 +150,7 @@ impl Token {
         state.node.set_phase("vacant");
     }
 
-    fn log_in(&self, me: &TokenRef, state: &mut State, renew: bool) {
+    fn log_in(&self, me: &TokenRef, state: &mut State, renew: bool, span: Span) {
         let (cloud, config) = (Arc::clone(&self.cloud), Arc::clone(&state.config));
         let limit = login_limit(&config);
         let login = async move {
@@ -153,7 +158,7 @@ impl Token {
             let late = |_| Err(CloudError::new(Reason::KeystoneError, "keystone: log in: no answer in time"));
             login.await.unwrap_or_else(late)
         };
-        state.login.start(me, login, TokenMsg::LoginDone);
+        state.login.start(me, login.instrument(span), TokenMsg::LoginDone);
     }
 
     fn login_done(
@@ -209,7 +214,8 @@ impl Token {
 
     fn renewal_due(&self, me: &TokenRef, state: &mut State, ticket: Ticket) {
         if state.renewal.accept(ticket) && matches!(state.phase, Phase::Ready(_)) && !state.config.paused {
-            self.log_in(me, state, true);
+            let span = trace::renewal(&state.config);
+            self.log_in(me, state, true, span);
         }
     }
 }

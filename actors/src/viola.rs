@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, Shared};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tracing::Span;
 
-use crate::boundary::{Clock, Delivery, PostAnswer, PostError, Workload};
+use crate::boundary::{Clock, Delivery, PostAnswer, PostError, Witness, Workload};
 use crate::claim_table::ClaimTable;
 use crate::config::{ConfigMsg, ConfigRef};
 use crate::domain::backoff::seed_for;
@@ -25,6 +26,7 @@ use crate::domain::progress::DeliveryReport;
 use crate::domain::settle::Settled;
 use crate::domain::status::DownPortRetry;
 use crate::domain::vm::Decision;
+use crate::domain::waiting::Waiting;
 use crate::inventory::{InventoryHandle, Kept};
 use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot, now};
 
@@ -58,6 +60,8 @@ pub enum ViolaMsg {
         expected: BTreeSet<VmId>,
         /// The spec the round was started with.
         config: Arc<Config>,
+        /// Its trace.
+        span: Span,
     },
     /// One VM's decision (from its port actor, or from the config for one that died).
     Decided {
@@ -131,6 +135,8 @@ pub struct Viola {
     pub claims: ClaimTable,
     /// For the times of deliveries.
     pub clock: Arc<dyn Clock>,
+    /// Who is told what was delivered.
+    pub witness: Arc<dyn Witness>,
     /// For the jitter of retries.
     pub seed: u64,
 }
@@ -139,6 +145,7 @@ pub struct Viola {
 struct Gathering {
     round: u64,
     missing: BTreeSet<VmId>,
+    span: Span,
 }
 
 /// A POST under way. Shared, so that a stop can wait for its answer.
@@ -164,6 +171,9 @@ pub struct State {
     /// The change policy is another one now: what may be sent is known after the next round.
     awaits_round: bool,
     outbox: Outbox,
+    waiting: Waiting,
+    /// The trace of the round whose outcome is to be sent.
+    span: Span,
     flight: Option<Flight>,
     post: TaskSlot,
     wake: TimerSlot,
@@ -204,6 +214,8 @@ impl Actor for Viola {
             empty_before: BTreeSet::new(),
             settled: Settled::default(),
             awaits_round: false,
+            waiting: Waiting::default(),
+            span: Span::none(),
             flight: None,
             post: TaskSlot::new(),
             wake: TimerSlot::new(),
@@ -237,9 +249,12 @@ impl Actor for Viola {
         msg: ViolaMsg,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
+        let _timed = state.node.time_handling();
         state.node.fault_point(Hook::Handle(msg.word())).await?;
         match msg {
-            ViolaMsg::Round { round, expected, config } => self.round(state, round, expected, config),
+            ViolaMsg::Round { round, expected, config, span } => {
+                self.round(state, Gathering { round, missing: expected, span }, config);
+            }
             ViolaMsg::Decided { round, decision } => self.decided(state, round, *decision),
             ViolaMsg::Apply(config) => self.apply(state, config),
             ViolaMsg::PostDone(ticket, result) => self.post_done(state, ticket, result),

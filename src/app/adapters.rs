@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use multinic_actors::boundary::Witness;
 use multinic_actors::claim_table::ClaimTable;
 use multinic_actors::config::Shared;
 use multinic_actors::domain::restart::RestartPolicy;
@@ -17,7 +18,7 @@ use crate::openstack::{OpenstackCloud, OpenstackSettings};
 use crate::policy::{PolicyFile, PolicyHandle};
 use crate::secrets::SecretSource;
 use crate::settings::Settings;
-use crate::telemetry::{FanOut, MeteredDelivery};
+use crate::telemetry::{FanOut, MeteredDelivery, Witnesses};
 use crate::upstream::{CloudLimits, Tls, Upstream, UpstreamSettings};
 use crate::viola::{ViolaClient, ViolaSettings};
 
@@ -43,18 +44,29 @@ pub(super) fn shared(
             token: settings.viola.token_file.as_ref().map(TokenFile::new),
         },
     );
-    let delivery = MeteredDelivery(workload::Delivery::new(viola, Arc::clone(&clusters)));
+    let delivery = workload::Delivery::new(viola, Arc::clone(&clusters));
     Ok(Shared {
         cloud: Arc::new(cloud),
-        delivery: Arc::new(WithinTenure { inner: delivery, tenure: plan.tenure.clone() }),
+        delivery: Arc::new(WithinTenure {
+            inner: MeteredDelivery::new(delivery, Arc::clone(&plan.metrics.configs)),
+            tenure: plan.tenure.clone(),
+        }),
         workload: Arc::new(WithinTenure { inner: clusters, tenure: plan.tenure.clone() }),
         status: Arc::new(sinks),
+        witness: Arc::new(witnesses(plan)),
         clock: Arc::clone(&plan.options.clock),
         inventory: inventory.clone(),
         claims: ClaimTable::default(),
         restart: RestartPolicy::default(),
         seed: rand::random(),
     })
+}
+
+/// Who is told what happened.
+fn witnesses(plan: &Plan) -> Witnesses {
+    let mut witnesses: Vec<Arc<dyn Witness>> = vec![Arc::clone(&plan.metrics.configs) as _];
+    witnesses.extend(plan.audit_log.clone().map(|log| log as _));
+    Witnesses(witnesses)
 }
 
 /// The OpenStack adapter as the settings want it.

@@ -11,8 +11,8 @@ use tokio_util::task::TaskTracker;
 use super::StartError;
 use super::readers::Readiness;
 use crate::http::{self, Certificate, ServeLimits, TlsListener};
-use crate::settings::Settings;
 use crate::settings::values::ListenAddress;
+use crate::settings::{MetricsTls, Settings, TlsFiles};
 use crate::telemetry::MetricsHandle;
 
 /// Bound, not served yet.
@@ -67,7 +67,14 @@ impl Listeners {
             None => drop(tasks.spawn(http::serve(self.api, api, limits, stop.clone()))),
         }
         if let Some(listener) = self.metrics {
-            tasks.spawn(http::serve(listener, http::metrics_router(metrics), machines, stop.clone()));
+            let router = http::metrics_router(metrics);
+            match &settings.metrics_tls {
+                None => drop(tasks.spawn(http::serve(listener, router, machines, stop.clone()))),
+                Some(tls) => {
+                    let listener = encrypted(listener, tls)?;
+                    tasks.spawn(http::serve(listener, router, machines, stop.clone()));
+                }
+            }
         }
         if let Some(listener) = self.health {
             tasks.spawn(http::serve(listener, http::probe_router(health), machines, stop.clone()));
@@ -88,6 +95,17 @@ impl Servers {
         self.stop.cancel();
         self.tasks.wait().await;
     }
+}
+
+fn encrypted(listener: TcpListener, tls: &MetricsTls) -> Result<TlsListener<TcpListener>, StartError> {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "multinic-operator".to_owned());
+    let listener = match tls {
+        MetricsTls::SelfMade => TlsListener::self_made(listener, &host),
+        MetricsTls::Files(TlsFiles { cert, key }) => {
+            TlsListener::new(listener, Certificate { cert: cert.clone(), key: key.clone() })
+        }
+    };
+    listener.map_err(StartError::new)
 }
 
 async fn bind_optional(

@@ -6,7 +6,6 @@ use std::time::Duration;
 use kube::Client;
 use multinic_actors::boundary::{Delivery, StatusSink};
 use multinic_actors::inventory::InventoryHandle;
-use multinic_actors::supervision::Tree;
 use tokio_util::sync::CancellationToken;
 
 use super::adapters::shared;
@@ -20,7 +19,7 @@ use crate::http::{ConfigBoard, ConfigReader as _};
 use crate::kube::status::StatusWriter;
 use crate::policy::PolicyHandle;
 use crate::settings::Settings;
-use crate::telemetry::{FanOut, MetricsStatusSink};
+use crate::telemetry::{AuditLog, FanOut, ReignMetrics};
 
 /// How long after a kill it is looked whether everything has really ended.
 const AFTER_KILL: Duration = Duration::from_millis(500);
@@ -37,8 +36,10 @@ pub(super) struct Plan {
     pub(super) tenure: Tenure,
     /// What REST shows of the configs.
     pub(super) configs: Arc<ConfigBoard>,
-    /// The configs' metrics.
-    pub(super) statuses: Arc<MetricsStatusSink>,
+    /// What is shown of a reign beside that.
+    pub(super) metrics: ReignMetrics,
+    /// Where delivered changes are written down.
+    pub(super) audit_log: Option<Arc<AuditLog>>,
     /// What readers see of the reign there is.
     pub(super) current: Arc<Current>,
 }
@@ -50,7 +51,7 @@ pub(super) struct Reign {
     /// Held by whoever may still post.
     delivery: Arc<dyn Delivery>,
     configs: Arc<ConfigBoard>,
-    metrics: Arc<MetricsStatusSink>,
+    metrics: ReignMetrics,
     current: Arc<Current>,
 }
 
@@ -58,16 +59,17 @@ impl Reign {
     /// Begins. Does not wait for the cluster nor for the store.
     pub(super) async fn start(plan: &Plan) -> Result<Self, StartError> {
         let Objects { source, events, secrets, statuses, states } = Objects::start(plan).await?;
-        let tree = Tree::new("root", "root");
+        let tree = (plan.options.tree)().timed_by(Arc::clone(&plan.metrics.handling) as _);
         let inventory = InventoryHandle::default();
         let mut sinks: Vec<Arc<dyn StatusSink>> =
-            vec![Arc::clone(&plan.configs) as _, Arc::clone(&plan.statuses) as _];
+            vec![Arc::clone(&plan.configs) as _, Arc::clone(&plan.metrics.configs) as _];
         sinks.extend(statuses.clone().map(|writer| writer as _));
         let shared = shared(plan, secrets, FanOut(sinks), &inventory)?;
         let delivery = Arc::clone(&shared.delivery);
         let is_enabled = plan.settings.inventory.enabled;
         let outlives = is_enabled || states.is_some();
         let health = Arc::new(Health::new(inventory.clone(), tree.clone(), outlives, source.watch_health()));
+        plan.metrics.begin(&tree, &inventory);
         plan.current.set(Some(Views::new(inventory, is_enabled, tree.clone(), Arc::clone(&health))));
         let store = state::open_store(&plan.settings, states.as_ref());
         let events = state::gated(events, states, &shared, &tree);
@@ -87,7 +89,7 @@ impl Reign {
             statuses,
             delivery,
             configs: Arc::clone(&plan.configs),
-            metrics: Arc::clone(&plan.statuses),
+            metrics: plan.metrics.clone(),
             current: Arc::clone(&plan.current),
         })
     }
@@ -108,8 +110,8 @@ impl Reign {
         }
         for status in self.configs.configs() {
             self.configs.forget(&status.id);
-            self.metrics.forget(&status.id);
         }
+        self.metrics.end();
         self.current.set(None);
     }
 }

@@ -93,6 +93,7 @@ async fn supervise(mut parts: Parts, stop: CancellationToken, kill: Cancellation
         let pause = backoff.next(std::time::Instant::now());
         tracing::error!("starting the tree anew in {pause:.0?}");
         parts.tree.root().set_phase("restarting");
+        parts.tree.note_root_restart();
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = stop.cancelled() => return,

@@ -15,7 +15,7 @@ use super::error::{ApiError, ErrorBody};
 use super::guard::GuardLimits;
 use super::readers::{ConfigReader, HealthReader, InventoryReader, TreeReader};
 use super::token_file::TokenFile;
-use super::{auth, configs, guard, interfaces, openapi};
+use super::{auth, configs, guard, interfaces, log_level, openapi};
 
 /// Who leads, while it is another replica.
 pub type Standby = Arc<dyn Fn() -> Option<String> + Send + Sync>;
@@ -69,6 +69,7 @@ pub(super) fn admitted() -> OpenApiRouter<Api> {
         .routes(routes!(configs::list))
         .routes(routes!(configs::one))
         .routes(routes!(configs::actors))
+        .routes(routes!(log_level::get, log_level::put))
 }
 
 /// The routes that do not.

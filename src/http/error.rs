@@ -52,6 +52,8 @@ errors! {
     bad_request = BAD_REQUEST, "bad_request";
     /// 401: no token, or not the right one.
     unauthorized = UNAUTHORIZED, "unauthorized";
+    /// 403: not in this set-up.
+    forbidden = FORBIDDEN, "forbidden";
     /// 404: no such path, or nothing that fits.
     not_found = NOT_FOUND, "not_found";
     /// 405: the path exists, the method does not.

@@ -12,6 +12,7 @@ mod docs;
 mod error;
 mod guard;
 mod interfaces;
+mod log_level;
 pub(crate) mod openapi;
 mod ops;
 mod page;

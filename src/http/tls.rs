@@ -58,10 +58,7 @@ impl Certificate {
                 },
             )
         })?;
-        let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
-        let mut config = config.map_err(|error| of(&self.cert, error.to_string()))?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+        server_config(chain, key).map_err(|error| of(&self.cert, error.to_string()))
     }
 
     fn changed_at(&self) -> [Option<SystemTime>; 2] {
@@ -69,10 +66,20 @@ impl Certificate {
     }
 }
 
+fn server_config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let mut config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
 /// A listener that speaks TLS.
 pub struct TlsListener<L> {
     inner: L,
-    certificate: Certificate,
+    /// None: self-made.
+    certificate: Option<Certificate>,
     config: Arc<ServerConfig>,
     changed_at: [Option<SystemTime>; 2],
     looked_at: Instant,
@@ -85,7 +92,23 @@ impl<L> TlsListener<L> {
     /// When they cannot be read, or do not belong together.
     pub fn new(inner: L, certificate: Certificate) -> Result<Self, TlsError> {
         let (config, changed_at) = (certificate.config()?, certificate.changed_at());
+        let certificate = Some(certificate);
         Ok(Self { inner, certificate, config, changed_at, looked_at: Instant::now() })
+    }
+
+    /// With a certificate that is made now and signed by nobody: it keeps listeners out, and tells nobody who
+    /// answers.
+    ///
+    /// # Errors
+    /// When none can be made.
+    pub fn self_made(inner: L, host: &str) -> Result<Self, TlsError> {
+        let problem = |problem: String| TlsError { path: "a self-made certificate".to_owned(), problem };
+        let names = vec!["localhost".to_owned(), host.to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).map_err(|error| problem(error.to_string()))?;
+        let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+        let config = server_config(vec![made.cert.der().clone()], key);
+        let config = config.map_err(|error| problem(error.to_string()))?;
+        Ok(Self { inner, certificate: None, config, changed_at: [None, None], looked_at: Instant::now() })
     }
 
     /// A certificate that was renewed on disk serves the next connection; a broken one changes nothing.
@@ -94,17 +117,18 @@ impl<L> TlsListener<L> {
             return;
         }
         self.looked_at = Instant::now();
-        let changed_at = self.certificate.changed_at();
+        let Some(certificate) = &self.certificate else { return };
+        let changed_at = certificate.changed_at();
         if changed_at == self.changed_at {
             return;
         }
-        match self.certificate.config() {
+        match certificate.config() {
             Ok(config) => {
                 self.config = config;
                 self.changed_at = changed_at;
-                tracing::info!("the certificate of the API was read anew");
+                tracing::info!("{}: the certificate was read anew", certificate.cert.display());
             }
-            Err(error) => tracing::warn!("the certificate of the API is left as it was: {error}"),
+            Err(error) => tracing::warn!("the certificate in use stays: {error}"),
         }
     }
 }
@@ -209,6 +233,29 @@ mod tests {
             .unwrap();
         let answer = client.get(format!("https://localhost:{port}/healthz")).send().await.unwrap();
         assert_eq!(answer.text().await.unwrap(), "ok");
+        stop.cancel();
+        server.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_self_made_certificate_encrypts_and_vouches_for_nobody() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let listener = TlsListener::self_made(listener, "pod-1").unwrap();
+        let stop = CancellationToken::new();
+        let router = Router::new().route("/metrics", get(|| async { "ok" }));
+        let server = tokio::spawn(serve(listener, router, ServeLimits::default(), stop.clone()));
+        let client = |is_careless: bool| {
+            reqwest::Client::builder()
+                .no_proxy()
+                .tls_danger_accept_invalid_certs(is_careless)
+                .build()
+                .unwrap()
+        };
+        let url = format!("https://localhost:{port}/metrics");
+        assert!(client(false).get(&url).send().await.is_err());
+        assert_eq!(client(true).get(&url).send().await.unwrap().text().await.unwrap(), "ok");
         stop.cancel();
         server.await.unwrap();
     }

@@ -2,10 +2,11 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::values;
-use super::{LogFormat, Settings, SettingsError, Warning};
+use super::{LogFormat, MetricsTls, Settings, SettingsError, TlsFiles, Warning};
 use crate::cli::{Flags, FormerFlags, LaterFlags};
 
 /// Reads settings; every problem is kept for one message at the end.
@@ -113,15 +114,23 @@ impl<'a> Reader<'a> {
         let format = self.choice("--zap-encoder", former.zap_encoder, &formats);
         settings.log.format = settings.log.format.or(format);
         if self.flag_is_on("--metrics-secure", former.metrics_secure) {
-            self.warn("--metrics-secure has no effect: metrics are served over plain HTTP; a proxy or network policy can protect them");
+            let file = |folder: &str, name: Option<String>, usual: &str| {
+                PathBuf::from(folder).join(name.unwrap_or_else(|| usual.to_owned()))
+            };
+            let folder = former.metrics_cert_path.filter(|folder| !folder.trim().is_empty());
+            settings.metrics_tls = Some(folder.map_or(MetricsTls::SelfMade, |folder| {
+                MetricsTls::Files(TlsFiles {
+                    cert: file(&folder, former.metrics_cert_name, "tls.crt"),
+                    key: file(&folder, former.metrics_cert_key, "tls.key"),
+                })
+            }));
+        } else if former.metrics_cert_path.is_some() {
+            self.warn("--metrics-cert-path is ignored: metrics are served over plain HTTP");
         }
         // They once switched something; without it they mean what is the case anyway.
         self.flag_is_on("--enable-http2", former.enable_http2);
         self.flag_is_on("--zap-devel", former.zap_devel);
         for (name, text) in [
-            ("--metrics-cert-path", former.metrics_cert_path),
-            ("--metrics-cert-name", former.metrics_cert_name),
-            ("--metrics-cert-key", former.metrics_cert_key),
             ("--webhook-cert-path", former.webhook_cert_path),
             ("--webhook-cert-name", former.webhook_cert_name),
             ("--webhook-cert-key", former.webhook_cert_key),
@@ -140,7 +149,6 @@ impl<'a> Reader<'a> {
         for (name, text) in [
             ("--cluster-namespaces", later.cluster_namespaces),
             ("--magnum-namespace", later.magnum_namespace),
-            ("--audit-log", later.audit_log),
         ] {
             if text.is_some_and(|text| !text.trim().is_empty()) {
                 self.warn(format!("{name} is not supported yet by this version and is ignored"));

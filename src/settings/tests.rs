@@ -48,12 +48,15 @@ fn without_anything_said_it_runs_with_the_documented_defaults() {
         },
         viola: DeliverySettings { timeout: Duration::from_secs(30), insecure_tls: false, token_file: None },
         metrics_address: Some(ListenAddress::any(8080)),
+        metrics_tls: None,
         health_address: Some(ListenAddress::any(8081)),
         ca_bundle: None,
         policy_file: None,
         defaults: Defaults::default(),
         cloud: CloudSettings { max_in_flight: 4, rate: 10.0, burst: 20, neutron_request_bytes: 3800 },
         log: LogSettings { format: None, level: "info".into() },
+        audit_log: None,
+        traces: None,
     };
     assert_eq!(settings, expect);
 }
@@ -207,7 +210,20 @@ fn every_flag_of_the_previous_operator_is_taken() {
             assert!(!warned.iter().any(|line| line.contains(name)), "{name}: {warned:?}");
         }
     }
-    assert!(warnings(&["--metrics-secure"])[0].contains("plain HTTP"));
+}
+
+#[test]
+fn metrics_are_served_over_tls_with_a_given_or_a_self_made_certificate() {
+    let tls = |args: &[&str]| settings(args, &[]).metrics_tls;
+    assert_eq!(tls(&[]), None);
+    assert_eq!(tls(&["--metrics-secure=false"]), None);
+    assert_eq!(tls(&["--metrics-secure"]), Some(MetricsTls::SelfMade));
+    let files =
+        |cert: &str, key: &str| Some(MetricsTls::Files(TlsFiles { cert: cert.into(), key: key.into() }));
+    assert_eq!(tls(&["--metrics-secure", "--metrics-cert-path=/c"]), files("/c/tls.crt", "/c/tls.key"));
+    let named =
+        ["--metrics-secure", "--metrics-cert-path=/c", "--metrics-cert-name=a", "--metrics-cert-key=b"];
+    assert_eq!(tls(&named), files("/c/a", "/c/b"));
 }
 
 #[test]
@@ -228,7 +244,7 @@ fn zaps_level_and_encoder_still_count_unless_ours_are_given() {
 
 #[test]
 fn what_is_not_there_yet_is_warned_of_by_name() {
-    for flag in ["--cluster-namespaces=a", "--magnum-namespace=m", "--audit-log=a"] {
+    for flag in ["--cluster-namespaces=a", "--magnum-namespace=m"] {
         let name = flag.split('=').next().unwrap();
         assert_eq!(
             warnings(&[flag]),
@@ -433,5 +449,30 @@ fn a_viola_timeout_beyond_the_trees_own_deadline_is_refused() {
     ] {
         let [problem] = &problems(args, env)[..] else { panic!("one problem") };
         assert!(problem.contains(named) && problem.contains("at most 5m"), "{problem}");
+    }
+}
+
+#[test]
+fn traces_go_where_opentelemetrys_variables_say() {
+    let url = |env: &[(&str, &str)]| settings(&[], env).traces.map(|url| url.to_string());
+    const SHARED: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/");
+    const OWN: (&str, &str) = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://traces/take");
+    assert_eq!(url(&[]), None);
+    assert_eq!(url(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]), None);
+    assert_eq!(url(&[SHARED]).as_deref(), Some("http://collector:4318/v1/traces"));
+    assert_eq!(url(&[SHARED, OWN]).as_deref(), Some("https://traces/take"));
+    assert_eq!(url(&[SHARED, ("OTEL_SDK_DISABLED", "True")]), None);
+    assert_eq!(url(&[SHARED, ("OTEL_TRACES_EXPORTER", "none")]), None);
+    let http = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf");
+    assert!(url(&[SHARED, http, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]).is_some(), "the nearer one counts");
+    let bad = problems(&[], &[SHARED, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
+    assert!(bad[0].starts_with("OTEL_EXPORTER_OTLP_PROTOCOL: \"grpc\" is not spoken"), "{bad:?}");
+    for text in ["collector:4318", "ftp://x", "http://"] {
+        let bad = problems(&[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", text)]);
+        assert_eq!(
+            bad,
+            ["OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL such as http://collector:4318"],
+            "{text}"
+        );
     }
 }

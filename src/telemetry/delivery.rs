@@ -2,17 +2,26 @@
 
 use std::sync::Arc;
 
-use metrics::counter;
 use multinic_actors::boundary::{BoxFuture, Delivery};
 use multinic_actors::domain::config::Config;
 use multinic_actors::domain::node::NodeConfig;
 use multinic_actors::domain::post::{PostAnswer, PostError, PostFailure};
 
-use super::names;
+use super::configs::{ConfigMetrics, Posted};
 
 /// Any delivery, with a count of nodes by result.
 #[derive(Clone, Debug)]
-pub struct MeteredDelivery<D>(pub D);
+pub struct MeteredDelivery<D> {
+    inner: D,
+    metrics: Arc<ConfigMetrics>,
+}
+
+impl<D> MeteredDelivery<D> {
+    /// What `inner` posts is counted in `metrics`.
+    pub fn new(inner: D, metrics: Arc<ConfigMetrics>) -> Self {
+        Self { inner, metrics }
+    }
+}
 
 impl<D: Delivery> Delivery for MeteredDelivery<D> {
     fn post(
@@ -21,29 +30,19 @@ impl<D: Delivery> Delivery for MeteredDelivery<D> {
         nodes: Vec<Arc<NodeConfig>>,
     ) -> BoxFuture<'_, Result<PostAnswer, PostError>> {
         Box::pin(async move {
-            let sent = nodes.len();
-            let outcome = self.0.post(Arc::clone(&config), nodes).await;
-            for (result, count) in count(sent, &outcome) {
-                if count > 0 {
-                    counter!(
-                        names::CONFIG_DELIVERED_NODES,
-                        "namespace" => config.id.name.namespace.to_string(),
-                        "config" => config.id.name.name.to_string(),
-                        "result" => result,
-                    )
-                    .increment(count as u64);
-                }
-            }
+            let sent = nodes.len() as u64;
+            let outcome = self.inner.post(Arc::clone(&config), nodes).await;
+            self.metrics.posted(&config.id, count(sent, &outcome));
             outcome
         })
     }
 }
 
-fn count(sent: usize, outcome: &Result<PostAnswer, PostError>) -> [(&'static str, usize); 3] {
+fn count(sent: u64, outcome: &Result<PostAnswer, PostError>) -> Posted {
     let (accepted, rejected, failed) = match outcome {
         Ok(PostAnswer::AllAccepted) => (sent, 0, 0),
         Ok(PostAnswer::PerNode(results)) => {
-            let accepted = results.iter().filter(|node| node.result.is_ok()).count().min(sent);
+            let accepted = (results.iter().filter(|node| node.result.is_ok()).count() as u64).min(sent);
             (accepted, sent - accepted, 0)
         }
         Err(error) if error.failure == PostFailure::Refused => match sent {
@@ -53,7 +52,7 @@ fn count(sent: usize, outcome: &Result<PostAnswer, PostError>) -> [(&'static str
         },
         Err(_) => (0, 0, sent),
     };
-    [("accepted", accepted), ("rejected", rejected), ("failed", failed)]
+    Posted { accepted, rejected, failed }
 }
 
 #[cfg(test)]
@@ -63,9 +62,9 @@ mod tests {
 
     use super::*;
 
-    fn check(sent: usize, outcome: Result<PostAnswer, PostError>, expected: [usize; 3]) {
-        let counts = count(sent, &outcome).map(|(_, count)| count);
-        assert_eq!(counts, expected, "{sent} sent, {outcome:?}");
+    fn check(sent: u64, outcome: Result<PostAnswer, PostError>, expected: [u64; 3]) {
+        let Posted { accepted, rejected, failed } = count(sent, &outcome);
+        assert_eq!([accepted, rejected, failed], expected, "{sent} sent, {outcome:?}");
     }
 
     fn error(failure: PostFailure) -> Result<PostAnswer, PostError> {

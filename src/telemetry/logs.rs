@@ -1,10 +1,15 @@
 //! Where log lines go and what they look like.
 
+use std::fmt;
 use std::io::IsTerminal;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::ValueEnum;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt as lines, reload};
+
+use super::traces::Traces;
 
 /// What a log line looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -40,25 +45,70 @@ pub enum LogSetupError {
     AlreadySet,
 }
 
-/// Sends log lines to the standard error, so that the standard output belongs to a command's result.
+type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+
+/// What is logged at present, and the way to change it while the process runs.
+pub struct LogLevel {
+    level: Mutex<String>,
+    reload: Reload,
+}
+
+static LEVEL: OnceLock<LogLevel> = OnceLock::new();
+
+/// The level of this process' log; `None` while logging is not set up.
+pub fn log_level() -> Option<&'static LogLevel> {
+    LEVEL.get()
+}
+
+impl fmt::Debug for LogLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogLevel").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+impl LogLevel {
+    /// As it was given.
+    pub fn get(&self) -> String {
+        self.level.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Logs at another level, or by other directives, from now on; until the process ends.
+    ///
+    /// # Errors
+    /// When the level cannot be read; then nothing changes.
+    pub fn set(&self, level: &str) -> Result<(), LogSetupError> {
+        let problem = |problem| LogSetupError::Level { level: level.to_owned(), problem };
+        (self.reload)(filter(level)?).map_err(problem)?;
+        level.trim().clone_into(&mut *self.level.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+}
+
+/// Sends log lines to the standard error, so that the standard output belongs to a command's result, and spans
+/// to where traces go.
 ///
 /// # Errors
 /// When the level cannot be read, or when logging was set up before.
-pub fn init_logs(settings: &LogSettings) -> Result<(), LogSetupError> {
-    let filter = filter(&settings.level)?;
+pub fn init_logs(settings: &LogSettings, traces: Option<&Traces>) -> Result<(), LogSetupError> {
+    let (filter, handle) = reload::Layer::<_, Registry>::new(filter(&settings.level)?);
     let is_terminal = std::io::stderr().is_terminal();
     let format = settings.format.unwrap_or(match is_terminal {
         true => LogFormat::Human,
         false => LogFormat::Json,
     });
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let result = match format {
-        LogFormat::Human => lines.with_ansi(is_terminal).finish().try_init(),
+    let layer = lines::layer().with_writer(std::io::stderr);
+    let layer = match format {
+        LogFormat::Human => layer.with_ansi(is_terminal).with_filter(filter).boxed(),
         LogFormat::Json => {
-            lines.json().flatten_event(true).with_current_span(true).with_span_list(false).finish().try_init()
+            let layer = layer.json().flatten_event(true).with_current_span(true).with_span_list(false);
+            layer.with_filter(filter).boxed()
         }
     };
-    result.map_err(|_| LogSetupError::AlreadySet)
+    let subscriber = tracing_subscriber::registry().with(layer).with(traces.map(Traces::layer));
+    subscriber.try_init().map_err(|_| LogSetupError::AlreadySet)?;
+    let level = Mutex::new(settings.level.trim().to_owned());
+    let reload = Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()));
+    LEVEL.set(LogLevel { level, reload }).map_err(|_| LogSetupError::AlreadySet)
 }
 
 fn filter(level: &str) -> Result<EnvFilter, LogSetupError> {

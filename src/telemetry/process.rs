@@ -2,20 +2,33 @@
 
 use std::fs;
 
+use super::families::Families;
+use super::names;
+
 /// Kernel ticks per second as user space sees them: 100 on every Linux architecture Rust runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A look at this process.
-pub(super) struct Process {
-    pub cpu_seconds: f64,
-    pub resident_bytes: f64,
-    pub open_fds: f64,
+struct Process {
+    cpu_seconds: f64,
+    resident_bytes: f64,
+    open_fds: f64,
     /// Seconds since the epoch.
-    pub start_time: f64,
+    start_time: f64,
+}
+
+/// Adds the samples of this process, where the kernel tells them.
+pub(super) fn collect(families: &mut Families) {
+    if let Some(process) = observe() {
+        families.sample(names::PROCESS_CPU, "", process.cpu_seconds);
+        families.sample(names::PROCESS_MEMORY, "", process.resident_bytes);
+        families.sample(names::PROCESS_FDS, "", process.open_fds);
+        families.sample(names::PROCESS_START, "", process.start_time);
+    }
 }
 
 /// Reads `/proc`; `None` where there is none.
-pub(super) fn observe() -> Option<Process> {
+fn observe() -> Option<Process> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let (cpu_ticks, start_ticks) = stat_ticks(&stat)?;
     let boot = number_after(&fs::read_to_string("/proc/stat").ok()?, "btime")?;

@@ -1,9 +1,9 @@
 //! The recorder behind the `metrics` macros.
 //!
 //! The exporter's own recorder cannot delete a series; a deleted config would be reported for ever. So
-//! the registry is ours, and the exporter only formats.
+//! the registry is ours, the exporter only formats, and what belongs to a config is not in the registry at
+//! all but collected from [`super::ConfigMetrics`].
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,16 +14,19 @@ use metrics::{
 };
 use metrics_exporter_prometheus::{LabelSet, formatting};
 use metrics_util::registry::{Registry, Storage};
+use multinic_actors::ACTOR_KINDS;
 
+use super::families::{Collector, Families};
 use super::names::{self, Kind};
 use super::process;
 
 const METADATA: Metadata<'static> = Metadata::new("multinic_operator", Level::INFO, None);
 
-/// The metrics of this process: rendered for Prometheus, and forgotten with the config they belong to.
+/// The metrics of this process, rendered for Prometheus.
 #[derive(Clone)]
 pub struct MetricsHandle {
     registry: Arc<Registry<Key, Series>>,
+    collectors: Vec<Arc<dyn Collector>>,
 }
 
 impl fmt::Debug for MetricsHandle {
@@ -61,12 +64,28 @@ impl Default for MetricsHandle {
 impl MetricsHandle {
     /// Metrics of their own, not written to by the macros unless made the (local) recorder.
     pub fn new() -> Self {
-        let handle = Self { registry: Arc::new(Registry::new(Series)) };
+        let handle = Self { registry: Arc::new(Registry::new(Series)), collectors: Vec::new() };
         for (name, labels) in names::FROM_ZERO {
-            let _ = handle.register_counter(&key(name, labels), &METADATA);
+            handle.start_at_zero(name, labels);
+        }
+        for kind in ACTOR_KINDS {
+            handle.start_at_zero(names::ACTOR_HANDLE, &[("kind", kind)]);
         }
         handle.gauge(names::BUILD_INFO, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         handle
+    }
+
+    fn start_at_zero(&self, name: &'static str, labels: &[(&'static str, &str)]) {
+        let key = key(name, labels);
+        match names::find(name).map(|metric| metric.kind) {
+            Some(Kind::Histogram(_)) => drop(self.register_histogram(&key, &METADATA)),
+            _ => drop(self.register_counter(&key, &METADATA)),
+        }
+    }
+
+    /// The same metrics, and what these collectors read at each look.
+    pub fn with(&self, collectors: impl IntoIterator<Item = Arc<dyn Collector>>) -> Self {
+        Self { registry: Arc::clone(&self.registry), collectors: collectors.into_iter().collect() }
     }
 
     /// Sets a gauge.
@@ -74,45 +93,25 @@ impl MetricsHandle {
         self.register_gauge(&key(name, labels), &METADATA).set(value);
     }
 
-    /// Removes every series with these two labels. Handles that are still held write into the void.
-    pub fn forget_config(&self, namespace: &str, name: &str) {
-        let is_kept = |key: &Key| {
-            let has = |label: &str, value: &str| key.labels().any(|l| l.key() == label && l.value() == value);
-            !(has("namespace", namespace) && has("config", name))
-        };
-        self.registry.retain_counters(|key, _| is_kept(key));
-        self.registry.retain_gauges(|key, _| is_kept(key));
-        self.registry.retain_histograms(|key, _| is_kept(key));
+    /// Puts a value into a histogram.
+    pub fn observe(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
+        self.register_histogram(&key(name, labels), &METADATA).record(value);
     }
 
     /// Everything in Prometheus' text format 0.0.4, sorted.
     pub fn render(&self) -> String {
-        self.observe_process();
-        let mut families: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut families = Families::default();
         let mut add = |key: &Key, lines: String| {
-            let name = formatting::sanitize_metric_name(key.name());
-            families.entry(name).or_default().push(lines);
+            families.lines(&formatting::sanitize_metric_name(key.name()), lines);
         };
         self.registry.visit_counters(|key, value| add(key, line(key, Type::Counter, value)));
         self.registry.visit_gauges(|key, value| add(key, line(key, Type::Gauge, value)));
         self.registry.visit_histograms(|key, value| add(key, value.lines(key)));
-        let mut out = String::new();
-        for (name, mut series) in families {
-            header(&mut out, &name, &series);
-            series.sort();
-            out.extend(series);
+        process::collect(&mut families);
+        for collector in &self.collectors {
+            collector.collect(&mut families);
         }
-        out
-    }
-
-    fn observe_process(&self) {
-        let Some(process) = process::observe() else {
-            return;
-        };
-        self.gauge(names::PROCESS_CPU, &[], process.cpu_seconds);
-        self.gauge(names::PROCESS_MEMORY, &[], process.resident_bytes);
-        self.gauge(names::PROCESS_FDS, &[], process.open_fds);
-        self.gauge(names::PROCESS_START, &[], process.start_time);
+        families.text()
     }
 }
 
@@ -147,23 +146,6 @@ fn line(key: &Key, kind: Type, value: &AtomicU64) -> String {
         }
     }
     out
-}
-
-/// The type comes from the table, not from the macro: a counter of seconds has to be a `gauge!` that only
-/// grows, since the counters of `metrics` are whole numbers.
-fn header(out: &mut String, name: &str, series: &[String]) {
-    let known = names::find(name);
-    if let Some(metric) = known {
-        formatting::write_help_line(out, name, None, None, metric.help);
-    }
-    let kind = match known.map(|metric| metric.kind) {
-        Some(Kind::Counter) => "counter",
-        Some(Kind::Gauge) => "gauge",
-        Some(Kind::Histogram(_)) => "histogram",
-        None if series.iter().any(|lines| lines.contains("_bucket")) => "histogram",
-        None => "untyped",
-    };
-    formatting::write_type_line(out, name, None, None, kind);
 }
 
 impl Recorder for MetricsHandle {

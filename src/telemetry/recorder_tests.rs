@@ -1,4 +1,4 @@
-use metrics::{counter, gauge, histogram, with_local_recorder};
+use metrics::{gauge, histogram, with_local_recorder};
 
 use super::*;
 
@@ -6,28 +6,6 @@ fn lines(handle: &MetricsHandle, name: &str) -> Vec<String> {
     let text = handle.render();
     let lines = text.lines().filter(|line| line.starts_with(name));
     lines.map(str::to_owned).collect()
-}
-
-#[test]
-fn the_series_of_a_deleted_config_go_and_the_others_stay() {
-    let handle = MetricsHandle::new();
-    let held = with_local_recorder(&handle, || {
-        for (namespace, config) in [("ns", "a"), ("ns", "b"), ("other", "a")] {
-            let labels = [("namespace", namespace), ("config", config)];
-            counter!(names::CONFIG_SYNCS, &labels).increment(1);
-            gauge!(names::CONFIG_READY, &labels).set(1.0);
-            histogram!("multinic_something_seconds", &labels).record(0.2);
-        }
-        gauge!(names::CONFIG_READY, "namespace" => "ns", "config" => "a")
-    });
-    handle.forget_config("ns", "a");
-    held.set(7.0);
-    for name in [names::CONFIG_SYNCS, names::CONFIG_READY, "multinic_something_seconds_count"] {
-        let left = lines(&handle, name);
-        assert_eq!(left.len(), 2, "{name}: {left:?}");
-        assert!(left.iter().any(|line| line.contains(r#"config="b""#)), "{left:?}");
-        assert!(left.iter().any(|line| line.contains(r#"namespace="other""#)), "{left:?}");
-    }
 }
 
 #[test]
@@ -93,5 +71,27 @@ fn every_name_is_well_formed_and_there_once() {
         let is_counter = metric.kind == Kind::Counter;
         assert_eq!(metric.name.ends_with("_total"), is_counter, "{}", metric.name);
         assert!(metric.help.ends_with('.'), "{}", metric.name);
+        let is_seconds = metric.name.trim_end_matches("_total").ends_with("_seconds");
+        assert_eq!(is_seconds, metric.unit == Some(metrics::Unit::Seconds), "{}", metric.name);
+        let is_of_config = metric.name.starts_with("multinic_config_");
+        assert_eq!(is_of_config, metric.labels.starts_with(&["namespace", "config"]), "{}", metric.name);
     }
+}
+
+/// The names, types, units and labels that dashboards, alerts and people rely on.
+#[test]
+fn the_list_of_metrics_is_the_one_that_is_checked_in() {
+    let line = |metric: &names::Metric| {
+        let unit = metric.unit.map_or("-", |unit| unit.as_str());
+        let (kind, labels) = (metric.kind.as_str(), metric.labels.join(","));
+        let labels = if labels.is_empty() { "-" } else { &labels };
+        format!("{} {kind} {unit} {labels} {}\n", metric.name, metric.help)
+    };
+    let list: String = names::ALL.iter().map(line).collect();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/dashboards/metrics.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, &list).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(kept == list, "dashboards/metrics.txt is stale: run `make golden`\n{list}");
 }

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::{Certificate, Client, Request, Response, Url};
+use tracing::Instrument as _;
 
 use super::answer::{Answer, Call, Repeat};
 use super::connection::{self, NoticeLayer};
 use super::error::{ErrorKind, UpstreamError};
 use super::secrecy::Secrets;
+use super::span;
 use crate::policy::PolicyHandle;
+use crate::telemetry::names;
 
 /// The largest decoded body that is read. A page of 1,000 ports is about 1 MiB.
 pub const MAX_BODY: usize = 16 << 20;
@@ -107,7 +110,7 @@ impl Upstream {
         let started = tokio::time::Instant::now();
         let outcome = self.send_repeated(call, request).await;
         metrics::histogram!(
-            "multinic_upstream_request_duration_seconds",
+            names::UPSTREAM_REQUEST_DURATION,
             "service" => call.service,
             "operation" => call.operation,
         )
@@ -194,6 +197,14 @@ impl Upstream {
 }
 
 async fn send_once(client: &Client, call: &Call, request: Request) -> Result<Answer, UpstreamError> {
+    let span = span::of_request(call, &request);
+    // Boxed: it is a part of every future that sends something.
+    let outcome = Box::pin(attempt(client, call, request)).instrument(span.clone()).await;
+    span::record(&span, &outcome);
+    outcome
+}
+
+async fn attempt(client: &Client, call: &Call, request: Request) -> Result<Answer, UpstreamError> {
     let to = authority(request.url());
     let mut headers = None;
     let outcome =
@@ -206,7 +217,7 @@ async fn send_once(client: &Client, call: &Call, request: Request) -> Result<Ans
         Err(kind) => kind.label(),
     };
     metrics::counter!(
-        "multinic_upstream_requests_total",
+        names::UPSTREAM_REQUESTS,
         "cloud" => call.cloud.to_string(),
         "service" => call.service,
         "operation" => call.operation,

@@ -185,13 +185,16 @@ impl ErrorKind {
 impl UpstreamError {
     /// What an answer's headers add to an error.
     pub(super) fn with_headers(mut self, headers: &HeaderMap, now: Timestamp) -> Self {
-        self.request_id = ["x-openstack-request-id", "x-compute-request-id", "x-request-id"]
-            .iter()
-            .find_map(|name| headers.get(*name)?.to_str().ok())
-            .map(Box::from);
+        self.request_id = request_id(headers).map(Box::from);
         self.retry_after = retry_after::parse(headers, now);
         self
     }
+}
+
+/// The id by which a service finds a request in its log.
+pub(super) fn request_id(headers: &HeaderMap) -> Option<&str> {
+    let names = ["x-openstack-request-id", "x-compute-request-id", "x-request-id"];
+    names.iter().find_map(|name| headers.get(*name)?.to_str().ok())
 }
 
 /// The chain of causes. An `io::Error` hides what it wraps from `source()`, so it is opened here.

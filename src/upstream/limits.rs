@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::error::ErrorKind;
 use super::queue::{Answer, Queue, Waiter};
+use crate::telemetry::names;
 
 /// A pause up to this length is waited out in the queue; at a longer one the caller is told, so that a
 /// round ends and says why instead of hanging.
@@ -213,7 +214,7 @@ impl State {
         let seconds = total.as_secs();
         *total -= Duration::from_secs(seconds);
         metrics::counter!(
-            "multinic_upstream_throttle_seconds_total",
+            names::UPSTREAM_THROTTLE,
             "cloud" => turn.label.to_string(),
             "service" => turn.service,
         )

@@ -12,6 +12,7 @@ mod message;
 mod queue;
 mod retry_after;
 mod secrecy;
+mod span;
 
 pub use answer::{Answer, Call, Repeat};
 pub use client::{BadCaBundle, MAX_BODY, Tls, Upstream, UpstreamSettings};

@@ -265,6 +265,37 @@ def test_an_inline_bundle_that_changes_restarts_the_pod():
     expect(checksum("a") == checksum("a") != checksum("b"), "checksum/ca-bundle")
 
 
+# --- dashboards and alerts: too long for golden renders, and their originals are checked in
+
+
+def observed(*arguments):
+    flags = "metrics.prometheusRule.enabled=true,metrics.dashboards.enabled=true"
+    return objects(render(OPERATOR, "--set", flags, *arguments))
+
+
+def test_dashboards_and_alerts_arrive_as_they_are():
+    found = observed()
+    for name in ("overview", "internals"):
+        data = found["ConfigMap", "nic-system", f"nic-multinic-operator-dashboard-{name}"]["data"]
+        original = (ROOT / "dashboards" / f"{name}.json").read_text()
+        expect(yaml.safe_load(data[f"{name}.json"]) == yaml.safe_load(original), name)
+    groups = yaml.safe_load((ROOT / "dashboards/alerts.yaml").read_text())["groups"]
+    expect(only(found, "PrometheusRule")["spec"]["groups"] == groups, "the rules")
+
+
+def test_the_runbook_s_place_and_own_rules_are_put_in():
+    own = HERE / "values" / "operator-observed.yaml"
+    found = observed("--values", own, "--set", "metrics.prometheusRule.runbookUrl=https://docs.example.org/nic")
+    rule = only(found, "PrometheusRule")
+    expect(rule["metadata"]["labels"]["release"] == "prometheus", "its label")
+    groups = rule["spec"]["groups"]
+    expect(groups[0]["name"] == "of-our-own", "the own group is there")
+    urls = [rule["annotations"]["runbook_url"] for group in groups[1:] for rule in group["rules"] if "alert" in rule]
+    expect(urls and all(url.startswith("https://docs.example.org/nic#") for url in urls), str(urls[:1]))
+    boards = [item for (kind, _, name), item in found.items() if kind == "ConfigMap" and "-dashboard-" in name]
+    expect(len(boards) == 2 and not any("multinic.example.com/runbook" in str(board) for board in boards), "dashboards")
+
+
 # --- rights
 
 

@@ -6,6 +6,7 @@
 mod e2e_support;
 mod process;
 mod proxy;
+mod traces;
 mod world;
 
 mod bad_cloud;
@@ -17,6 +18,7 @@ mod down_ports;
 mod folder;
 mod inventory;
 mod names;
+mod observability;
 mod odd_ports;
 mod odd_vms;
 mod plan_cases;

@@ -4,9 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use multinic_actors::supervision::Tree;
+use multinic_actors::testing::Faults;
 use multinic_operator::app::{self, Options, Running};
 use multinic_operator::settings::Settings;
 use multinic_operator::sim::SimViola;
@@ -24,6 +26,7 @@ pub struct Operator {
     flags: Vec<String>,
     variables: BTreeMap<String, String>,
     spread: bool,
+    faults: Option<Faults>,
     running: Option<Running>,
     client: OnceLock<reqwest::Client>,
 }
@@ -104,6 +107,7 @@ impl Operator {
             flags: Vec::new(),
             variables: BTreeMap::new(),
             spread: false,
+            faults: None,
             running: None,
             client: OnceLock::new(),
         }
@@ -112,6 +116,12 @@ impl Operator {
     /// More flags for the next start.
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
+        self
+    }
+
+    /// Lets actors fail when and as often as this plan says.
+    pub fn faults(mut self, faults: &Faults) -> Self {
+        self.faults = Some(faults.clone());
         self
     }
 
@@ -175,6 +185,13 @@ impl Operator {
                 grace: Duration::from_millis(100),
             },
             ..Options::default()
+        };
+        let options = match self.faults.clone().map(Arc::new) {
+            None => options,
+            Some(faults) => {
+                let tree = move || Tree::with_faults("root", "root", Arc::clone(&faults) as _);
+                Options { tree: Arc::new(tree), ..options }
+            }
         };
         let running = app::start(&self.settings(), options).await;
         self.running = Some(running.unwrap_or_else(|error| panic!("the operator does not start: {error}")));

@@ -5,6 +5,7 @@ mod cloud;
 mod delivery;
 mod status;
 mod store;
+mod witness;
 mod workload;
 
 pub use crate::domain::post::{NodeResult, PostAnswer, PostError, PostFailure};
@@ -13,6 +14,7 @@ pub use cloud::{Cloud, CloudError, ObserveRequest, Session, Urgency};
 pub use delivery::Delivery;
 pub use status::StatusSink;
 pub use store::{Loaded, Saved, Store, StoreError};
+pub use witness::{ChangedNode, ChangesDelivered, RoundEnded, Witness};
 pub use workload::{Changed, NoWorkload, Withdrawal, Workload, WorkloadView};
 
 /// A boxed future, so that the traits can be used as objects.

@@ -46,6 +46,8 @@ impl ConfigActor {
             node,
             phase: Phase::Resting,
             round: 0,
+            begun: now(),
+            span: tracing::Span::none(),
             demand: Demand::EVENT,
             round_config: Arc::clone(&config),
             next_demand: None,
@@ -81,6 +83,7 @@ impl ConfigActor {
             inventory: self.shared.inventory.clone(),
             claims: self.shared.claims.clone(),
             clock: Arc::clone(&self.shared.clock),
+            witness: Arc::clone(&self.shared.witness),
             seed: self.shared.seed,
         };
         let (me, config) = (state.me.clone(), Arc::clone(&state.config));

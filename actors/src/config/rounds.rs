@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::{Instrument as _, Span};
+
 use super::{ConfigActor, ConfigMsg, Demand, Phase, State};
 use crate::boundary::{CloudError, ObserveRequest, Session, Urgency};
 use crate::domain::backoff::seed_for;
@@ -15,6 +17,7 @@ use crate::domain::reason::Reason;
 use crate::port::{Observe, PortMsg};
 use crate::supervision::{TaskPanicked, Ticket, now};
 use crate::token::TokenMsg;
+use crate::trace;
 use crate::viola::ViolaMsg;
 
 /// A look has a deadline of its own, far beyond what its requests may take: only a defect reaches it.
@@ -64,8 +67,10 @@ impl ConfigActor {
     fn begin(&self, state: &mut State, demand: Demand) {
         state.poll.cancel();
         state.round += 1;
+        state.begun = now();
         state.demand = demand;
         state.round_config = Arc::clone(&state.config);
+        state.span = trace::round(&state.round_config, state.round);
         state.phase = Phase::Session;
         state.node.set_phase("logging in");
         state.progress.next_poll_at = None;
@@ -76,7 +81,7 @@ impl ConfigActor {
     /// Also after the token actor came back: what it was asked before is lost.
     pub(super) fn ask_for_session(&self, state: &State) {
         if state.phase == Phase::Session {
-            state.token.cast(TokenMsg::Obtain { round: state.round });
+            state.token.cast(TokenMsg::Obtain { round: state.round, span: state.span.clone() });
         }
     }
 
@@ -108,7 +113,7 @@ impl ConfigActor {
             let late = |_| Err(CloudError::new(Reason::NeutronPortError, "the look did not end in time"));
             look.await.unwrap_or_else(late)
         };
-        state.look.start(&state.me, work, ConfigMsg::Observed);
+        state.look.start(&state.me, work.instrument(state.span.clone()), ConfigMsg::Observed);
     }
 
     pub(super) fn observed(
@@ -141,7 +146,8 @@ impl ConfigActor {
         state.node.set_phase("deciding");
         state.progress.changes_before_round = state.progress.delivery.changes;
         let expected = config.vms.iter().cloned().collect();
-        let begun = ViolaMsg::Round { round: state.round, expected, config: Arc::clone(&config) };
+        let span = state.span.clone();
+        let begun = ViolaMsg::Round { round: state.round, expected, config: Arc::clone(&config), span };
         if viola.send_message(begun).is_err() {
             return;
         }
@@ -175,6 +181,7 @@ impl ConfigActor {
         let is_first = state.progress.round.is_none();
         if report.is_changed || is_first || state.progress.failure.is_some() {
             tracing::info!(
+                config = %state.config.id.name,
                 round = report.round,
                 "{}: {} of {} VMs have interfaces, {} skipped{}",
                 state.config.id.name,
@@ -189,6 +196,7 @@ impl ConfigActor {
         state.progress.observed_generation = state.round_config.generation;
         state.progress.round = Some(report);
         state.node.set_last_error(None);
+        state.tell_round(&self.shared);
         self.prune(state);
         self.end_round(state, end);
     }
@@ -201,11 +209,13 @@ impl ConfigActor {
         let request = error.request_id.as_ref().map_or(String::new(), |id| format!(" (request {id})"));
         let detail = format!("{}{request}, retrying in {:.0?}", error.message, wait);
         if is_new {
-            tracing::warn!(reason = %error.reason, round = state.round, "{}: {detail}", state.config.id.name);
+            let config = &state.config.id.name;
+            tracing::warn!(%config, round = state.round, reason = %error.reason, "{config}: {detail}");
         }
         state.node.set_last_error(Some(error.message.clone()));
         state.progress.observed_generation = state.round_config.generation;
         state.progress.failure = Some(RoundFailure { reason: error.reason, message: error.message, detail });
+        state.tell_round(&self.shared);
         self.rest(state, wait);
     }
 
@@ -216,6 +226,7 @@ impl ConfigActor {
 
     fn rest(&self, state: &mut State, wait: Duration) {
         state.phase = Phase::Resting;
+        state.span = Span::none();
         state.node.set_phase(if state.config.paused { "paused" } else { "resting" });
         match state.next_demand.take() {
             Some(demand) if !state.config.paused => {

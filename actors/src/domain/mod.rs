@@ -27,6 +27,7 @@ pub mod selection;
 pub mod settle;
 pub mod status;
 pub mod vm;
+pub mod waiting;
 
 #[cfg(test)]
 pub(crate) mod samples;

@@ -129,6 +129,8 @@ pub struct Finished {
 pub struct Accepted {
     /// Its VM.
     pub vm: VmId,
+    /// What it had, as far as is known.
+    pub before: Option<Arc<NodeConfig>>,
     /// What it has now.
     pub node: Arc<NodeConfig>,
     /// `false` for a mere re-send.
@@ -408,11 +410,11 @@ impl Outbox {
         let before = self.delivered.insert(Arc::clone(&node));
         self.in_doubt.remove(&node.node_name);
         self.delivered.forget_other_names(&node.instance_id, &node.node_name);
-        let is_change = !before.is_some_and(|before| before.is_same(&node));
+        let is_change = !before.as_ref().is_some_and(|before| before.is_same(&node));
         if let Some(entry) = self.entries.get_mut(&node.node_name) {
             entry.refusal = None;
         }
-        Accepted { vm: node.instance_id.clone(), node, is_change }
+        Accepted { vm: node.instance_id.clone(), before, node, is_change }
     }
 
     fn refuse(&mut self, node: &Arc<NodeConfig>, why: Why, now: Instant) -> usize {

@@ -25,6 +25,8 @@ pub struct RoundReport {
     pub is_changed: bool,
     /// VMs with at least one selected port.
     pub desired: u32,
+    /// Selected ports that are DOWN.
+    pub down_ports: u32,
     /// Who is left out, and why.
     pub skipped: BTreeMap<VmId, (SkipReason, String)>,
     /// What the change policy holds back.
@@ -152,6 +154,19 @@ impl Progress {
             token_expires_at: self.token_expires_at,
             failed: told::failed(self.delivery.workload.as_ref()),
             workload,
+        }
+    }
+
+    /// What the round that just ended came to. One with changes counts as `Synced`: they are on their way.
+    pub fn round_reason(&self, config: &Config) -> Reason {
+        let Some(round) = self.round.as_ref().filter(|_| self.failure.is_none()) else {
+            return self.failure.as_ref().map_or(Reason::Pending, |failure| failure.reason);
+        };
+        match none_left(config, &self.all_skipped()) {
+            _ if self.delivery.failure.is_some() => Reason::ViolaPostError,
+            Some((reason, _)) => reason,
+            None if round.is_changed => Reason::Synced,
+            None => Reason::NoChange,
         }
     }
 

@@ -24,6 +24,9 @@ pub enum ExitCause {
 }
 
 impl ExitCause {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Panic, Self::Error, Self::Killed, Self::Stopped, Self::StartRefused];
+
     /// The word for metric labels and logs.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -17,6 +17,7 @@ mod node;
 mod set;
 mod shutdown;
 mod slot;
+mod stopwatch;
 mod task;
 #[cfg(feature = "test-util")]
 pub mod testing;
@@ -31,6 +32,7 @@ pub use node::Node;
 pub use set::ChildSet;
 pub use shutdown::{Stopped, stop_children_in_order};
 pub use slot::{ChildSlot, ChildSpec, OnDue, Spawned};
+pub use stopwatch::{Handling, Stopwatch};
 pub use task::{AbortOnDrop, TaskPanicked, TaskSlot};
 pub use timer::{Ticket, TimerSlot, now};
 pub use tree::{Tree, TreeNode};

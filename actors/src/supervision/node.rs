@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::exit::Suspect;
 use super::fault::Hook;
-use super::tree::{RowId, Tree};
+use super::stopwatch::Handling;
+use super::tree::{Row, RowId, Tree};
 
 /// An actor's handle on its own entry: it tells its phase and last error there, and its children register
 /// below it. What a child of an earlier generation says is ignored. Dropping a `Node` changes nothing: the
@@ -61,6 +62,11 @@ impl Node {
     /// The tree that the entry is in.
     pub fn tree(&self) -> &Tree {
         &self.tree
+    }
+
+    /// Times the handling of one message, until what this gives is dropped.
+    pub fn time_handling(&self) -> Handling {
+        Handling::begin(self.tree.stopwatch(), self.kind)
     }
 
     pub(super) fn id(&self) -> RowId {
@@ -124,7 +130,7 @@ impl Entry {
     pub(super) fn ended(&self, phase: &'static str, error: Option<&str>, is_restart: bool) {
         let tree = &self.node.tree;
         tree.update(self.node.id, |row| {
-            row.generation = u64::MAX;
+            row.generation = Row::ENDED;
             row.phase = Cow::Borrowed(phase);
             row.restarts += u64::from(is_restart);
             if let Some(error) = error {

@@ -5,12 +5,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
 
 use super::node::Node;
+use super::stopwatch::Stopwatch;
 use crate::domain::restart::ExitCause;
 
 /// The observable tree of one root. Cheap to clone; all clones are one tree.
@@ -25,6 +26,7 @@ struct Shared {
     next_id: AtomicU64,
     root: (&'static str, Arc<str>),
     restarts: Mutex<BTreeMap<(&'static str, ExitCause), u64>>,
+    stopwatch: OnceLock<Arc<dyn Stopwatch>>,
     #[cfg(feature = "test-util")]
     probe: super::testing::Probe,
 }
@@ -107,6 +109,7 @@ impl Tree {
             next_id: AtomicU64::new(Self::ROOT.0 + 1),
             root: (kind, Arc::clone(&name)),
             restarts: Mutex::default(),
+            stopwatch: OnceLock::new(),
             #[cfg(feature = "test-util")]
             probe,
         };
@@ -140,10 +143,20 @@ impl Tree {
         Some(node)
     }
 
-    /// How many actors of each kind there are.
+    /// The same tree, whose actors tell `stopwatch` how long they take. The first one stays.
+    pub fn timed_by(self, stopwatch: Arc<dyn Stopwatch>) -> Self {
+        let _ = self.shared.stopwatch.set(stopwatch);
+        self
+    }
+
+    pub(super) fn stopwatch(&self) -> Option<&Arc<dyn Stopwatch>> {
+        self.shared.stopwatch.get()
+    }
+
+    /// How many actors of each kind run.
     pub fn count_by_kind(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::new();
-        for row in &self.shared.rows {
+        for row in self.shared.rows.iter().filter(|row| row.generation != Row::ENDED) {
             *counts.entry(row.kind).or_default() += 1;
         }
         counts
@@ -152,6 +165,11 @@ impl Tree {
     /// Restarts since the tree began, by kind and cause.
     pub fn restarts(&self) -> BTreeMap<(&'static str, ExitCause), u64> {
         self.shared.restarts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The root is started anew. It has no parent that was told why it ended: counted as an error.
+    pub fn note_root_restart(&self) {
+        self.count_restart(self.shared.root.0, ExitCause::Error);
     }
 
     /// Restarts of one kind for one cause since the tree began.
@@ -210,6 +228,9 @@ impl Tree {
 }
 
 impl Row {
+    /// The generation of nobody: the child ended, and its successor did not start yet.
+    pub(super) const ENDED: u64 = u64::MAX;
+
     fn starting(parent: Option<RowId>, kind: &'static str, name: Arc<str>) -> Self {
         Self {
             parent,

@@ -5,7 +5,8 @@ use ractor::{Actor, ActorRef};
 
 use super::workload::IntoWorkload;
 use super::{
-    ConfigBuilder, FakeCloud, FakeDelivery, FakeStore, FakeWorkload, Faults, StatusBoard, Strike, TestClock,
+    ConfigBuilder, FakeCloud, FakeDelivery, FakeStore, FakeWitness, FakeWorkload, Faults, StatusBoard,
+    Strike, TestClock,
 };
 use crate::claim_table::ClaimTable;
 use crate::config::Shared;
@@ -51,6 +52,8 @@ pub struct Harness {
     pub store: FakeStore,
     /// What people see.
     pub status: StatusBoard,
+    /// What happened.
+    pub witness: FakeWitness,
     /// The time of day.
     pub clock: TestClock,
     /// Whom to let fail.
@@ -83,6 +86,7 @@ impl Harness {
             workload: FakeWorkload::new(clock.clone()),
             store: FakeStore::default(),
             status: StatusBoard::default(),
+            witness: FakeWitness::default(),
             clock,
             faults: Faults::default(),
             spread: true,
@@ -113,6 +117,7 @@ impl Harness {
             delivery: Arc::new(IntoWorkload(self.viola.clone(), self.workload.clone())),
             workload: Arc::new(self.workload.clone()),
             status: Arc::new(self.status.clone()),
+            witness: Arc::new(self.witness.clone()),
             clock: Arc::new(self.clock.clone()),
             inventory: InventoryHandle::default(),
             claims: ClaimTable::default(),

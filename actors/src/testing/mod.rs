@@ -15,6 +15,7 @@ mod reading;
 mod script;
 mod status;
 mod store;
+mod witness;
 mod workload;
 
 pub use clock::{START, TestClock};
@@ -27,6 +28,7 @@ pub use harness::{Ending, Harness};
 pub use reading::{macs, names_by_mac};
 pub use status::StatusBoard;
 pub use store::FakeStore;
+pub use witness::FakeWitness;
 pub use workload::FakeWorkload;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -5,16 +5,19 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use tracing::{Instrument as _, Span};
 
 use super::{Flight, PostResult, State, Viola, ViolaMsg, owner_of};
-use crate::boundary::PostError;
+use crate::boundary::{ChangedNode, ChangesDelivered, PostError};
 use crate::domain::config::Config;
 use crate::domain::ids::NodeName;
 use crate::domain::inventory::{Event, RecordKey};
 use crate::domain::node::NodeConfig;
-use crate::domain::outbox::{Finished, Next};
+use crate::domain::outbox::{Accepted, Finished, Next};
 use crate::domain::post::PostFailure;
+use crate::domain::reason::Reason;
 use crate::supervision::{TaskPanicked, Ticket, now};
+use crate::trace;
 
 /// The receiver's adapter has a shorter deadline of its own (the settings allow no longer one): only a
 /// defect reaches this one.
@@ -30,10 +33,15 @@ impl Viola {
         }
         loop {
             match state.outbox.next(now()) {
-                Next::Idle => break state.node.set_phase("idle"),
+                Next::Idle => {
+                    state.span = Span::none();
+                    break state.node.set_phase("idle");
+                }
                 Next::Wait(moment) => {
                     let wait = moment.saturating_duration_since(now());
                     state.wake.arm(wait, &state.me, ViolaMsg::WakeDue);
+                    // A retry is no part of the round any more, which would last as long as the outage.
+                    state.span = Span::none();
                     break state.node.set_phase("waiting");
                 }
                 Next::Post { id, nodes } => {
@@ -59,11 +67,13 @@ impl Viola {
     pub(super) fn depart(&self, state: &mut State, id: u64, nodes: Vec<Arc<NodeConfig>>) {
         state.node.set_phase("posting");
         let (delivery, config) = (Arc::clone(&self.delivery), Arc::clone(&state.config));
+        let count = nodes.len();
         let post = async move {
             let answer = tokio::time::timeout(POST_DEADLINE, delivery.post(config, nodes)).await;
             answer.unwrap_or_else(|_| Err(unknown_outcome("the POST did not end in time".to_owned())))
         };
-        let answer: BoxFuture<'static, PostResult> = post.boxed();
+        let span = trace::delivery(&state.config, count, &state.span);
+        let answer: BoxFuture<'static, PostResult> = post.instrument(span).boxed();
         let answer = answer.shared();
         state.post.start(&state.me, answer.clone(), ViolaMsg::PostDone);
         state.flight = Some(Flight { id, config: Arc::clone(&state.config), former: None, answer });
@@ -104,11 +114,12 @@ impl Viola {
         finished
     }
 
-    fn record_deliveries(&self, state: &mut State, config: &Config, finished: &Finished) {
+    fn record_deliveries(&self, state: &mut State, config: &Arc<Config>, finished: &Finished) {
         if finished.accepted.is_empty() {
             return;
         }
         state.changes += finished.accepted.iter().filter(|accepted| accepted.is_change).count() as u64;
+        self.tell_changes(state, config, finished);
         let event = Event::Delivered {
             owner: owner_of(config),
             provider: config.provider.clone(),
@@ -119,17 +130,37 @@ impl Viola {
     }
 }
 
+impl Viola {
+    fn tell_changes(&self, state: &mut State, config: &Arc<Config>, finished: &Finished) {
+        let changes: Vec<_> = finished.accepted.iter().filter(|accepted| accepted.is_change).collect();
+        if changes.is_empty() {
+            return;
+        }
+        let waits = changes.iter().flat_map(|change| state.waiting.delivered(&change.node, now())).collect();
+        let node = |change: &&Accepted| ChangedNode {
+            before: change.before.clone(),
+            after: Arc::clone(&change.node),
+        };
+        self.witness.changes_delivered(&ChangesDelivered {
+            config: Arc::clone(config),
+            at: self.clock.now(),
+            nodes: changes.iter().map(node).collect(),
+            waits,
+        });
+    }
+}
+
 impl State {
     /// One line when a receiver begins to fail, or fails otherwise, and one when it takes nodes again.
     fn log_failure(&mut self, finished: &Finished) {
         let name = &self.config.id.name;
         match &finished.failure {
             Some(failure) if self.logged_failure.as_ref() != Some(failure) => {
-                tracing::warn!("{name}: {failure}");
+                tracing::warn!(config = %name, reason = %Reason::ViolaPostError, "{name}: {failure}");
                 self.logged_failure = Some(failure.clone());
             }
             None if !finished.accepted.is_empty() && self.logged_failure.take().is_some() => {
-                tracing::info!("{name}: node configs are taken again");
+                tracing::info!(config = %name, "{name}: node configs are taken again");
             }
             Some(_) | None => {}
         }

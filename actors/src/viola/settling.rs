@@ -9,15 +9,18 @@ use crate::domain::claims::Claimed;
 use crate::domain::config::Config;
 use crate::domain::ids::{NodeName, VmId};
 use crate::domain::inventory::{Event, Owner, RecordKey};
+use crate::domain::port::Verdict;
 use crate::domain::progress::RoundReport;
+use crate::domain::reason::SkipReason;
 use crate::domain::settle::{self, Settled, settle};
 use crate::domain::status::VmReport;
 use crate::domain::vm::{Decision, Outcome};
+use crate::supervision::now;
 
 impl Viola {
-    pub(super) fn round(&self, state: &mut State, round: u64, expected: BTreeSet<VmId>, config: Arc<Config>) {
+    pub(super) fn round(&self, state: &mut State, gathering: Gathering, config: Arc<Config>) {
         self.take_config(state, config);
-        state.gathering = Some(Gathering { round, missing: expected });
+        state.gathering = Some(gathering);
         self.settle_if_complete(state);
     }
 
@@ -48,6 +51,7 @@ impl Viola {
             return;
         };
         state.awaits_round = false;
+        state.span = gathering.span;
         self.learn(state);
         let config = Arc::clone(&state.config);
         let owner = owner_of(&config);
@@ -91,6 +95,7 @@ impl Viola {
             came_up.iter().for_each(|node| state.outbox.resend(node));
         }
         state.settled = settled;
+        state.note_waiting();
         state.note_empty();
         self.remember_allocations(state, &owner);
         self.observe_down_ports(state);
@@ -183,6 +188,25 @@ impl State {
         self.empty_before = empty.map(|(vm, _)| vm.clone()).collect();
     }
 
+    /// Ports that should be delivered and are not. Those of a change that is held back wait for a person.
+    fn note_waiting(&mut self) {
+        let is_held = |vm: &VmId| {
+            let skipped = self.settled.skipped.get(vm);
+            skipped.is_some_and(|(reason, _)| *reason == SkipReason::ChangeHeld)
+        };
+        let decisions = self.decisions.iter().filter(|(vm, _)| !is_held(vm));
+        let undelivered = decisions.flat_map(|(vm, decision)| {
+            let interfaces = self.outbox.delivered_to(vm).into_iter().flat_map(|node| &node.interfaces);
+            let delivered: BTreeSet<_> =
+                interfaces.filter_map(|interface| interface.port_id.as_ref()).collect();
+            decision
+                .verdicts
+                .iter()
+                .filter(move |port| port.verdict == Verdict::Selected && !delivered.contains(&port.port))
+        });
+        self.waiting.keep(undelivered.map(|port| port.port.clone()), now());
+    }
+
     pub(super) fn round_report(&self, round: u64, is_changed: bool) -> RoundReport {
         let vm_report = |(vm, decision): (&VmId, &Decision)| VmReport {
             vm: vm.clone(),
@@ -194,10 +218,18 @@ impl State {
             round,
             is_changed,
             desired: self.settled.desired_vms,
+            down_ports: self.decisions.values().map(down_ports).sum(),
             skipped: self.settled.skipped.clone(),
             pending: self.settled.pending.clone(),
             vms: self.decisions.iter().map(vm_report).collect(),
         }
+    }
+}
+
+fn down_ports(decision: &Decision) -> u32 {
+    match &decision.outcome {
+        Outcome::Deliver { down, .. } => down.len() as u32,
+        Outcome::Empty | Outcome::Skipped { .. } => 0,
     }
 }
 

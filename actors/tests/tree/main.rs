@@ -23,4 +23,5 @@ mod reference_faults;
 mod shards;
 mod store;
 mod tree_crash;
+mod witness;
 mod workload;

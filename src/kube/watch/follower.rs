@@ -72,6 +72,10 @@ enum Ended {
 
 impl Follower {
     pub(super) async fn run(self, seed: u64) {
+        // From zero, so that a rate over them exists before anything happens.
+        for name in [names::WATCH_EVENTS, names::WATCH_RESTARTS] {
+            metrics::counter!(name, "kind" => KIND).increment(0);
+        }
         let seed = seed_for(seed, &self.scope.to_string());
         let mut backoff = Backoff::new(RETRY, seed, Instant::now());
         let mut jitter = Jitter::new(seed);
@@ -204,6 +208,7 @@ impl Follower {
         let gone = self.tell(|tracker| tracker.listed(&self.scope, raws), &objects);
         self.part_with(gone).await;
         self.health.listed(&self.scope);
+        heard();
         Ok(version)
     }
 
@@ -212,6 +217,9 @@ impl Follower {
         &self,
         event: WatchEvent<DynamicObject>,
     ) -> Result<Option<String>, Box<kube::core::Status>> {
+        if !matches!(event, WatchEvent::Error(_)) {
+            heard();
+        }
         let (object, is_there) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, true),
             WatchEvent::Deleted(object) => (object, false),
@@ -219,8 +227,6 @@ impl Follower {
             WatchEvent::Error(status) => return Err(status),
         };
         metrics::counter!(names::WATCH_EVENTS, "kind" => KIND).increment(1);
-        metrics::gauge!(names::WATCH_LAST_EVENT, "kind" => KIND)
-            .set(Timestamp::now().as_duration().as_secs_f64());
         let version = object.metadata.resource_version.clone();
         if let Some(raw) = self.read(&object) {
             let gone = match is_there {
@@ -323,4 +329,10 @@ fn describe(error: &CallError) -> (String, String) {
         }
         _ => (error.to_string(), error.detail()),
     }
+}
+
+/// A watch of a quiet cluster brings a bookmark a minute: silence for longer means that it is dead.
+fn heard() {
+    let now = Timestamp::now().as_duration().as_secs_f64();
+    metrics::gauge!(names::WATCH_LAST_EVENT, "kind" => KIND).set(now);
 }

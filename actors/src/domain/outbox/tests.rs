@@ -185,7 +185,10 @@ fn a_node_that_stopped_being_wanted_during_its_post_was_delivered_all_the_same()
     let id = bench.departs(&[("a", 1)]);
     bench.want(&[]);
     let finished = bench.accept(id);
-    assert_eq!(finished.accepted, [Accepted { vm: "vm-a".into(), node: list("a", 1), is_change: true }]);
+    assert_eq!(
+        finished.accepted,
+        [Accepted { vm: "vm-a".into(), before: None, node: list("a", 1), is_change: true }]
+    );
 }
 
 #[test]
