@@ -65,7 +65,7 @@ fn status(id: &ConfigId) -> ConfigStatus {
         last_synced_at: Some(now),
         last_error: None,
         down_port_retry: None,
-        nodes: NodeCounts { desired: 10, delivered: 10, skipped: 0, ..NodeCounts::default() },
+        nodes: NodeCounts { desired: 10, delivered: 10, ..NodeCounts::default() },
         skipped: Vec::new(),
         pending_changes: Vec::new(),
         ports: BTreeMap::from([

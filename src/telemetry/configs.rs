@@ -275,8 +275,16 @@ impl Series {
             families.sample(name, own, f64::from(u8::from(is_set)));
         }
         let nodes = &status.nodes;
-        let states = [("desired", nodes.desired), ("delivered", nodes.delivered), ("skipped", nodes.skipped)];
-        for (state, count) in states {
+        let states = [
+            ("desired", Some(nodes.desired)),
+            ("delivered", Some(nodes.delivered)),
+            ("skipped", Some(nodes.skipped)),
+            // Only of configs that look into the workload cluster.
+            ("configured", nodes.configured),
+            ("in_progress", nodes.in_progress),
+            ("failed", nodes.failed),
+        ];
+        for (state, count) in states.into_iter().filter_map(|(state, count)| Some((state, count?))) {
             families.sample(names::CONFIG_NODES, &with(own, "state", state), f64::from(count));
         }
         // A config that does not look into the workload cluster has no such series.
