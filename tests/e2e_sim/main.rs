@@ -9,10 +9,10 @@ mod cluster;
 mod e2e_support;
 mod process;
 mod proxy;
-mod traces;
 #[allow(dead_code)]
 #[path = "../viola_api/server.rs"]
 mod server;
+mod traces;
 mod world;
 
 mod bad_cloud;

@@ -12,6 +12,9 @@ const NAMESPACE: &str = "multinic-system";
 /// The key of Cluster API's kubeconfig Secrets.
 const KUBECONFIG_KEY: &str = "value";
 
+/// A mode that needs a workload cluster.
+type OfCluster = fn(WorkloadCluster) -> DeliveryMode;
+
 pub(super) fn read(given: &Given<Delivery>, problems: &mut Problems) -> DeliveryMode {
     let field = "spec.delivery";
     let delivery = problems.object(field, given);
@@ -19,8 +22,7 @@ pub(super) fn read(given: &Given<Delivery>, problems: &mut Problems) -> Delivery
         return DeliveryMode::Viola;
     }
     let field = "spec.delivery.mode";
-    let modes: [(&str, fn(WorkloadCluster) -> DeliveryMode); 2] =
-        [("Apply", DeliveryMode::Apply), ("Verify", DeliveryMode::Verify)];
+    let modes: [(&str, OfCluster); 2] = [("Apply", DeliveryMode::Apply), ("Verify", DeliveryMode::Verify)];
     let mode = problems.choice(field, &delivery.mode, &[], &modes);
     if mode.is_none() && !problems.concern(field) {
         problems.missing(field, "is required: Apply or Verify");
