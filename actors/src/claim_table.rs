@@ -22,6 +22,11 @@ impl ClaimTable {
         *self.claims() = Claims::from_snapshot(snapshot);
     }
 
+    /// How many nodes are claimed.
+    pub fn count(&self) -> usize {
+        self.claims().count()
+    }
+
     /// Asks for a node.
     pub fn claim(&self, key: &RecordKey, owner: &Owner, vm: &VmId) -> Claimed {
         self.claims().claim(key, owner, vm)

@@ -240,6 +240,8 @@ impl Actor for Viola {
                 }
             }
         }
+        state.node.note_size("outbox", state.outbox.size());
+        state.node.note_size("ledger", state.ledger.size());
         Ok(())
     }
 

@@ -42,6 +42,11 @@ impl Claims {
         Self { nodes: owned.collect() }
     }
 
+    /// How many nodes are claimed.
+    pub fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Asks for a node.
     pub fn claim(&mut self, key: &RecordKey, owner: &Owner, vm: &VmId) -> Claimed {
         let Some(held) = self.nodes.get_mut(key) else {

@@ -230,6 +230,11 @@ impl Outbox {
         self.entries.values_mut().for_each(|entry| entry.must_send = true);
     }
 
+    /// How much is kept: entries of all tables together.
+    pub fn size(&self) -> usize {
+        self.entries.len() + self.delivered.len() + self.in_doubt.len() + self.probes.len()
+    }
+
     /// Whether a batch is under way.
     pub fn is_posting(&self) -> bool {
         self.flight.is_some()

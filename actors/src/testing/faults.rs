@@ -59,6 +59,12 @@ impl Faults {
         self.order(kind, None, HookPattern::Message(message), panic_fault(), 1);
     }
 
+    /// The next actor of this kind that handles this message returns an error.
+    pub fn fail_at(&self, kind: &'static str, message: &'static str) {
+        let fault = Fault::Err("ordered by the test".to_owned());
+        self.order(kind, None, HookPattern::Message(message), fault, 1);
+    }
+
     /// The next actor of this kind that gets this message needs that long for it.
     pub fn slow_at(&self, kind: &'static str, message: &'static str, time: Duration) {
         self.order(kind, None, HookPattern::Message(message), Fault::Wait(time), 1);

@@ -14,7 +14,9 @@ use crate::domain::restart::{ExitCause, RestartPolicy};
 use crate::domain::status::ConfigStatus;
 use crate::inventory::InventoryHandle;
 use crate::root::{Root, RootArgs, RootMsg};
-use crate::supervision::testing::{StartedActor, assert_no_actor_left, live_actors};
+use crate::supervision::testing::{
+    StartedActor, assert_no_actor_left, largest_sizes, live_actors, orphans,
+};
 use crate::supervision::{Tree, TreeNode};
 
 /// How long [`Harness::until`] waits: every state a test waits for is reached within a few polls.
@@ -64,6 +66,7 @@ struct Run {
     root: ActorRef<RootMsg>,
     tree: Tree,
     inventory: InventoryHandle,
+    claims: ClaimTable,
 }
 
 impl Harness {
@@ -99,14 +102,14 @@ impl Harness {
     pub async fn start(&mut self) {
         assert!(self.run.is_none(), "the operator runs already");
         let tree = Tree::with_faults("root", "root", Arc::new(self.faults.clone()));
-        let inventory = InventoryHandle::default();
+        let (inventory, claims) = (InventoryHandle::default(), ClaimTable::default());
         let shared = Shared {
             cloud: Arc::new(self.cloud.clone()),
             delivery: Arc::new(self.viola.clone()),
             status: Arc::new(self.status.clone()),
             clock: Arc::new(self.clock.clone()),
             inventory: inventory.clone(),
-            claims: ClaimTable::default(),
+            claims: claims.clone(),
             restart: self.restart,
             seed: self.seed,
         };
@@ -118,7 +121,7 @@ impl Harness {
         };
         let root = Actor::spawn(None, Root, args).await;
         let (root, _) = root.unwrap_or_else(|refusal| unreachable!("the root starts always: {refusal}"));
-        self.run = Some(Run { root, tree, inventory });
+        self.run = Some(Run { root, tree, inventory, claims });
     }
 
     fn run(&self) -> &Run {
@@ -250,6 +253,32 @@ impl Harness {
     pub fn restarts_of(&self, kind: &str) -> u64 {
         let restarts = self.run().tree.restarts();
         restarts.iter().filter(|((of, _), _)| *of == kind).map(|(_, count)| count).sum()
+    }
+
+    /// Restarts of all kinds in this life of the process.
+    pub fn restarts(&self) -> u64 {
+        self.run().tree.restarts().values().sum()
+    }
+
+    /// Actors that run while their parent is gone.
+    pub fn orphans(&self) -> Vec<String> {
+        orphans(&self.run().tree).into_iter().map(|actor| format!("{} {}", actor.kind, actor.name)).collect()
+    }
+
+    /// How large the tables of this life of the process are now, or were at most.
+    pub fn sizes(&self) -> std::collections::BTreeMap<&'static str, usize> {
+        let mut sizes = largest_sizes(&self.run().tree);
+        let applied = self.run().inventory.applied();
+        sizes.insert("claims", self.run().claims.count());
+        sizes.insert("records", applied.records.len());
+        sizes.insert("config states", applied.configs.len());
+        sizes.insert("allocations", applied.configs.values().map(|state| state.allocations.len()).sum());
+        sizes
+    }
+
+    /// Whether the operator runs.
+    pub fn is_running(&self) -> bool {
+        self.run.is_some()
     }
 
     /// The running actors of one kind.

@@ -15,9 +15,10 @@ mod reading;
 mod script;
 mod status;
 mod store;
+mod watch;
 
 pub use clock::{START, TestClock};
-pub use cloud::{CloudOf, FakeCloud, Login, Look};
+pub use cloud::{CloudOf, FakeCloud, Lie, Login, Look};
 pub use cloud_objects::{Nic, VmView, nic};
 pub use config::{ConfigBuilder, config};
 pub use delivery::{DeliveryOf, FakeDelivery, Post};
@@ -26,6 +27,7 @@ pub use harness::{Ending, Harness};
 pub use reading::{macs, names_by_mac};
 pub use status::StatusBoard;
 pub use store::FakeStore;
+pub use watch::Watch;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -15,6 +15,8 @@ pub struct FakeStore(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     content: Snapshot,
+    /// What it held before the last write.
+    previous: Snapshot,
     loads: usize,
     saves: usize,
     load: Script<Trouble>,
@@ -39,6 +41,12 @@ impl FakeStore {
         lock(&self.0).content.clone()
     }
 
+    /// The last write was damaged: what it held before that one is what is found.
+    pub fn loses_the_last_write(&self) {
+        let mut inner = lock(&self.0);
+        inner.content = inner.previous.clone();
+    }
+
     /// How often it was read.
     pub fn loads(&self) -> usize {
         lock(&self.0).loads
@@ -52,6 +60,16 @@ impl FakeStore {
     /// Every read fails, until [`Self::heals`].
     pub fn loads_fail(&self, problem: &str) {
         lock(&self.0).load.stand(Trouble::Fails(problem.to_owned()));
+    }
+
+    /// The next `times` reads fail.
+    pub fn next_loads_fail(&self, times: usize, problem: &str) {
+        lock(&self.0).load.push(times, Trouble::Fails(problem.to_owned()));
+    }
+
+    /// The next `times` writes fail.
+    pub fn next_saves_fail(&self, times: usize, problem: &str) {
+        lock(&self.0).save.push(times, Trouble::Fails(problem.to_owned()));
     }
 
     /// Every write fails, until [`Self::heals`].
@@ -111,7 +129,7 @@ impl Store for FakeStore {
         async move {
             suffer(takes, trouble).await?;
             let mut inner = lock(&self.0);
-            inner.content = Snapshot::clone(&snapshot);
+            inner.previous = std::mem::replace(&mut inner.content, Snapshot::clone(&snapshot));
             inner.saves += 1;
             Ok(())
         }
