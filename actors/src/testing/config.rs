@@ -144,6 +144,12 @@ impl ConfigBuilder {
         self
     }
 
+    /// `settings.openstackNodeNameMetadataKey`.
+    pub fn node_name_key(mut self, key: Option<&str>) -> Self {
+        self.0.cloud.node_name_metadata_key = key.map(str::to_owned);
+        self
+    }
+
     /// `settings.interfaceOrder`.
     pub fn order(mut self, order: InterfaceOrder) -> Self {
         self.0.rules.order = order;

@@ -255,9 +255,10 @@ impl Harness {
         restarts.iter().filter(|((of, _), _)| *of == kind).map(|(_, count)| count).sum()
     }
 
-    /// Restarts of all kinds in this life of the process.
-    pub fn restarts(&self) -> u64 {
-        self.run().tree.restarts().values().sum()
+    /// Reads the restarts of all kinds in this life of the process.
+    pub fn restart_counter(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+        let tree = self.run().tree.clone();
+        move || tree.restarts().values().sum()
     }
 
     /// Actors that run while their parent is gone.

@@ -1,0 +1,72 @@
+//! The whole tree through seeded days of faults and churn, in virtual time, held to its invariants.
+//!
+//! `docs/chaos.md` says what is guaranteed, and how to run and replay.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
+
+mod model;
+mod monitor;
+mod plan;
+mod quiet;
+mod run;
+mod truth;
+mod world;
+
+use plan::Plan;
+
+/// How many seeds run where nothing else is said.
+const SEEDS: u64 = 200;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.trim().parse().ok()
+}
+
+/// `SEED=n [KEEP=1,5,9]`: one seed, or what is left of it, and what it did.
+fn replay(seed: u64) {
+    let plan = Plan::of(seed);
+    let kept: Option<Vec<usize>> = std::env::var("KEEP")
+        .ok()
+        .filter(|kept| !kept.is_empty())
+        .map(|kept| kept.split(',').filter_map(|number| number.trim().parse().ok()).collect());
+    let plan = kept.map_or_else(|| plan.clone(), |kept| plan.keeping(&kept));
+    let outcome = run::run_apart(|| run::run(&plan));
+    outcome.effects.iter().for_each(|effect| println!("{effect}"));
+    if let Some(violation) = outcome.violation {
+        let failure = run::Failure { plan, violation };
+        panic_with(&failure.describe());
+    }
+}
+
+#[expect(clippy::panic, reason = "how a test fails")]
+fn panic_with(text: &str) {
+    panic!("{text}");
+}
+
+#[test]
+fn whatever_happens_the_invariants_hold_and_the_truth_arrives() {
+    if let Some(seed) = number("SEED") {
+        return replay(seed);
+    }
+    let (first, seeds) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(SEEDS));
+    let most = number("MOST").unwrap_or(3) as usize;
+    let report = run::run_seeds(first..first + seeds, most, true);
+    println!("{}", report.describe());
+    if !report.failures.is_empty() {
+        let all: Vec<_> = report.failures.values().map(run::Failure::describe).collect();
+        panic_with(&all.join("\n"));
+    }
+}
+
+#[test]
+fn a_seed_has_the_same_effects_each_time() {
+    for seed in 0..8 {
+        let (once, again) =
+            run::run_apart(|| (run::run(&Plan::of(seed)).effects, run::run(&Plan::of(seed)).effects));
+        let differs = once.iter().zip(&again).position(|(a, b)| a != b);
+        if let Some(place) = differs {
+            panic_with(&format!("seed {seed}, effect {place}: {:?} and {:?}", once[place], again[place]));
+        }
+        assert_eq!(once.len(), again.len(), "seed {seed}");
+        assert!(!once.is_empty());
+    }
+}
