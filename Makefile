@@ -4,7 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint fmt golden bench e2e e2e-openstack e2e-kube
+.PHONY: help demo build test chaos chaos-planted lint fmt golden bench e2e e2e-openstack e2e-kube
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -17,6 +17,13 @@ build: ## Build the release binary
 
 test: ## Run all tests that need nothing but this repository
 	$(CARGO) test --workspace
+
+chaos: ## Live through seeded days of faults in virtual time (SEEDS=10000 FIRST=0; SEED=7 KEEP=1,5,9: replay one)
+	SEEDS=$(or $(SEEDS),200) FIRST=$(or $(FIRST),0) SEED=$(SEED) KEEP=$(KEEP) \
+		$(CARGO) test -p multinic-actors --profile chaos --test chaos -- --nocapture whatever_happens
+
+chaos-planted: ## Plant bugs in the product and see that chaos finds each of them (BUG=MtuIgnored: one, and how)
+	BUG=$(BUG) $(CARGO) test -p multinic-actors --profile chaos --test chaos -- --nocapture every_planted_bug
 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check

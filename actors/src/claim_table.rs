@@ -57,6 +57,11 @@ impl ClaimTable {
         self.claims().retain_vms(name, provider, vms);
     }
 
+    /// Another life of the object has begun.
+    pub fn renew(&self, owner: &Owner) {
+        self.claims().renew(owner);
+    }
+
     /// Every object is known.
     pub fn retain_configs(&self, existing: &BTreeSet<ConfigName>) {
         self.claims().retain_configs(existing);

@@ -12,6 +12,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use crate::boundary::{Clock, Loaded, Store, StoreError};
 use crate::domain::backoff::{Backoff, BackoffPolicy, seed_for};
 use crate::domain::inventory::{Event, Snapshot, apply};
+use crate::planted::{self, Bug};
 use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot};
 
 mod handle;
@@ -247,6 +248,10 @@ impl Inventory {
                 ack(Kept::InMemory(problem.clone()));
             }
             _ if !state.is_dirty && state.saving.is_none() => ack(Kept::Persisted),
+            _ if planted::is(Bug::AcknowledgedBeforeWritten) => {
+                ack(Kept::Persisted);
+                self.save_if_dirty(me, state);
+            }
             _ => {
                 state.acks.push(ack);
                 self.save_if_dirty(me, state);

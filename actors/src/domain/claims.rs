@@ -117,6 +117,12 @@ impl Claims {
         });
     }
 
+    /// Another life of the object has begun: what it claimed before counts from its new age on.
+    pub fn renew(&mut self, owner: &Owner) {
+        let own = self.nodes.values_mut().filter(|claim| claim.owner.id.name == owner.id.name);
+        own.for_each(|claim| claim.owner = owner.clone());
+    }
+
     /// Every object is known: claims of objects that do not exist are free.
     pub fn retain_configs(&mut self, existing: &BTreeSet<ConfigName>) {
         self.nodes.retain(|_, claim| existing.contains(&claim.owner.id.name));

@@ -11,6 +11,7 @@ use super::ids::{NodeName, VmId};
 use super::node::NodeConfig;
 use super::post::{NodeResult, PostAnswer, PostError, PostFailure};
 use super::settle::Wanted;
+use crate::planted::{self, Bug};
 
 /// How many nodes a batch may have.
 pub const MAX_BATCH_NODES: usize = 100;
@@ -396,7 +397,9 @@ impl Outbox {
 
     /// What was taken counts, also when nothing is wanted of the node any more.
     fn accept(&mut self, node: Arc<NodeConfig>) -> Accepted {
-        let before = self.delivered.insert(node.node_name.clone(), Arc::clone(&node));
+        let newest = self.entries.get(&node.node_name).map(|entry| Arc::clone(&entry.wanted));
+        let has = newest.filter(|_| planted::is(Bug::OutboxForgetsTheNewest)).unwrap_or(Arc::clone(&node));
+        let before = self.delivered.insert(node.node_name.clone(), has);
         self.in_doubt.remove(&node.node_name);
         self.forget_earlier_name(&node);
         let is_change = !before.is_some_and(|before| before.is_same(&node));
@@ -438,7 +441,13 @@ impl Outbox {
             }
             PostFailure::ServerError => self.note_server_error(&flight),
             PostFailure::UnknownOutcome => {
-                self.in_doubt.extend(flight.nodes.iter().map(|node| node.node_name.clone()));
+                if !planted::is(Bug::NoDoubt) {
+                    self.in_doubt.extend(flight.nodes.iter().map(|node| node.node_name.clone()));
+                }
+                for sent in flight.nodes.iter().filter(|_| planted::is(Bug::OldListSentAgain)) {
+                    let entry = self.entries.get_mut(&sent.node_name);
+                    entry.into_iter().for_each(|entry| entry.wanted = Arc::clone(sent));
+                }
                 self.probes.clear();
             }
             PostFailure::Unavailable | PostFailure::Rejected => self.probes.clear(),

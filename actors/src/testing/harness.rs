@@ -14,9 +14,7 @@ use crate::domain::restart::{ExitCause, RestartPolicy};
 use crate::domain::status::ConfigStatus;
 use crate::inventory::InventoryHandle;
 use crate::root::{Root, RootArgs, RootMsg};
-use crate::supervision::testing::{
-    StartedActor, assert_no_actor_left, largest_sizes, live_actors, orphans,
-};
+use crate::supervision::testing::{StartedActor, assert_no_actor_left, largest_sizes, live_actors, orphans};
 use crate::supervision::{Tree, TreeNode};
 
 /// How long [`Harness::until`] waits: every state a test waits for is reached within a few polls.

@@ -27,6 +27,11 @@ impl StatusBoard {
         found.map(|(_, status)| Arc::clone(status))
     }
 
+    /// The newest state of this life of an object.
+    pub fn of_life(&self, id: &ConfigId) -> Option<Arc<ConfigStatus>> {
+        lock(&self.0).newest.get(id).map(Arc::clone)
+    }
+
     /// The reason of its `Ready`.
     pub fn reason(&self, name: &str) -> Option<Reason> {
         self.of(name).map(|status| status.reason)

@@ -6,7 +6,8 @@ use futures::FutureExt as _;
 use super::lock;
 use super::script::{Script, defect};
 use crate::boundary::{BoxFuture, Loaded, Store, StoreError};
-use crate::domain::inventory::Snapshot;
+use crate::domain::ids::{ConfigName, VmId};
+use crate::domain::inventory::{Held, Snapshot};
 
 /// A store in memory whose content outlives the tree. Clones are one store.
 #[derive(Clone, Default)]
@@ -45,6 +46,12 @@ impl FakeStore {
     pub fn loses_the_last_write(&self) {
         let mut inner = lock(&self.0);
         inner.content = inner.previous.clone();
+    }
+
+    /// Which indices of a VM are kept durably.
+    pub fn allocations(&self, config: &ConfigName, vm: &VmId) -> Vec<Held> {
+        let state = lock(&self.0).content.configs.get(config).cloned();
+        state.and_then(|state| state.allocations.get(vm).cloned()).unwrap_or_default()
     }
 
     /// How often it was read.

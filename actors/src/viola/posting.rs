@@ -14,6 +14,7 @@ use crate::domain::inventory::{Event, RecordKey};
 use crate::domain::node::NodeConfig;
 use crate::domain::outbox::{Finished, Next};
 use crate::domain::post::PostFailure;
+use crate::planted::{self, Bug};
 use crate::supervision::{TaskPanicked, Ticket};
 
 /// The receiver's adapter has a deadline; this one lies far beyond it, and only a defect reaches it.
@@ -23,7 +24,8 @@ impl Viola {
     /// Sends the next batch, if there is one and nothing stands against it.
     pub(super) fn pump(&self, state: &mut State) {
         state.wake.cancel();
-        let is_held_back = state.config.paused || state.awaits_round || state.ledger.holds_back_posts();
+        let is_paused = state.config.paused && !planted::is(Bug::PausedStillSends);
+        let is_held_back = is_paused || state.awaits_round || state.ledger.holds_back_posts();
         if is_held_back || state.flight.is_some() {
             return;
         }

@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
 
+mod checks;
+mod known;
 mod model;
 mod monitor;
 mod plan;
@@ -12,6 +14,7 @@ mod run;
 mod truth;
 mod world;
 
+use multinic_actors::planted::Bug;
 use plan::Plan;
 
 /// How many seeds run where nothing else is said.
@@ -69,4 +72,26 @@ fn a_seed_has_the_same_effects_each_time() {
         assert_eq!(once.len(), again.len(), "seed {seed}");
         assert!(!once.is_empty());
     }
+}
+
+/// Plants each bug in turn, and looks how many seeds it takes to find it.
+#[test]
+fn every_planted_bug_is_found() {
+    let wanted = std::env::var("BUG").unwrap_or_default();
+    let bugs = Bug::ALL.into_iter().filter(|bug| wanted.is_empty() || format!("{bug:?}") == wanted);
+    let mut missed = Vec::new();
+    for bug in bugs {
+        let report = run::run_seeds_with(0..SEEDS, 1, wanted == format!("{bug:?}"), Some(bug));
+        match report.failures.first_key_value() {
+            Some((seed, failure)) => {
+                let (seeds, invariant) = (report.seeds, failure.violation.invariant);
+                println!("{bug:?}: found by {invariant:?} with seed {seed}, after {seeds} seeds");
+                if !wanted.is_empty() {
+                    println!("{}", failure.describe());
+                }
+            }
+            None => missed.push(bug),
+        }
+    }
+    assert_eq!(missed, [], "these bugs were not found within {SEEDS} seeds");
 }

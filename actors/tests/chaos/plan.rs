@@ -199,7 +199,7 @@ pub const MESSAGES: [(&str, &[&str]); 5] = [
 type Maker = fn(&mut StdRng) -> Happening;
 
 /// Groups of happenings. A seed leaves some out and prefers others, so that runs differ in kind.
-const GROUPS: [(u32, &[Maker]); 8] = [
+const GROUPS: [(u32, &[Maker]); 9] = [
     (7, &[attach, attach, attach, status, status, detach, detach, readdress, relocate, remake, mtu]),
     (2, &[crowd, clear, odd, odd, vanish]),
     (2, &[rename, rename, label, rebuild]),
@@ -207,7 +207,8 @@ const GROUPS: [(u32, &[Maker]); 8] = [
     (3, &[cloud]),
     (5, &[viola]),
     (2, &[store]),
-    (5, &[actor, actor, strike, process, jump, heal]),
+    (5, &[actor, actor, actor, strike]),
+    (3, &[process, process, jump, heal]),
 ];
 
 impl Plan {
@@ -240,7 +241,10 @@ impl Plan {
     /// Only these steps still do something.
     pub fn keeping(&self, numbers: &[usize]) -> Self {
         let mut plan = self.clone();
-        plan.steps.iter_mut().filter(|step| !numbers.contains(&step.number)).for_each(|step| step.what = None);
+        plan.steps
+            .iter_mut()
+            .filter(|step| !numbers.contains(&step.number))
+            .for_each(|step| step.what = None);
         plan
     }
 

@@ -10,8 +10,9 @@ use multinic_actors::domain::ids::{ConfigName, PortId, VmId};
 use multinic_actors::domain::node::NodeConfig;
 use multinic_actors::domain::reason::Reason;
 
+use crate::checks::describe;
 use crate::model::{self, Expect, Node};
-use crate::monitor::{Invariant, describe};
+use crate::monitor::Invariant;
 use crate::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -34,6 +35,7 @@ impl World {
     pub async fn quiet(&mut self) {
         self.heal();
         self.truth.mend_mtus();
+        self.bring_all_back();
         for (object, _) in self.existing() {
             self.change(object, |config| config.paused(false));
         }
@@ -96,7 +98,7 @@ impl World {
             }
         }
         for (_, config) in self.existing() {
-            let status = self.harness.status.of(&config.id.name.name);
+            let status = self.harness.status.of_life(&config.id);
             let reason = status.as_ref().map(|status| status.reason);
             let is_well = matches!(
                 reason,
@@ -163,11 +165,16 @@ impl World {
             let [first, rest @ ..] = all.as_slice() else { continue };
             let is_alone = rest.iter().all(|other| other.vm == first.vm && other.rank == first.rank);
             let node = all.iter().find_map(|contender| contender.node.as_ref()).filter(|_| is_alone);
-            let (Some(node), Some(has)) = (node, self.harness.viola.node_at(provider, name)) else { continue };
-            if has.instance_id == first.vm && model::is_whole(node, first.config.rules.order, &has, &[]).is_ok()
+            let (Some(node), Some(has)) = (node, self.harness.viola.node_at(provider, name)) else {
+                continue;
+            };
+            if has.instance_id == first.vm
+                && model::is_whole(node, first.config.rules.order, &has, &[]).is_ok()
             {
-                let port = has.interfaces.first()?.port_id.clone()?;
-                return Some((first.config.id.name.name.to_string(), name.clone(), port));
+                let nic = has.interfaces.first().and_then(|nic| node.must.get(&nic.mac_address));
+                if let Some(nic) = nic {
+                    return Some((first.config.id.name.name.to_string(), name.clone(), nic.port.clone()));
+                }
             }
         }
         None

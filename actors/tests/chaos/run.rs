@@ -7,6 +7,7 @@ use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
+use multinic_actors::planted::{Bug, plant};
 
 use crate::monitor::{Counts, Invariant, Violation};
 use crate::plan::Plan;
@@ -104,12 +105,19 @@ pub fn shrink(plan: &Plan, violation: Violation) -> Failure {
 
 /// Runs these seeds on as many threads as there are processors, until `most` have failed.
 pub fn run_seeds(seeds: std::ops::Range<u64>, most: usize, shrinks: bool) -> Report {
+    run_seeds_with(seeds, most, shrinks, None)
+}
+
+/// As [`run_seeds`], with a bug in the product.
+pub fn run_seeds_with(seeds: std::ops::Range<u64>, most: usize, shrinks: bool, bug: Option<Bug>) -> Report {
     hush();
     let began = Instant::now();
     let next = AtomicU64::new(seeds.start);
     let report = Mutex::new(Report::default());
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let work = || {
+        // The thread ends with its work, and the bug with it.
+        plant(bug);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end || report.lock().unwrap().failures.len() >= most {
@@ -117,7 +125,8 @@ pub fn run_seeds(seeds: std::ops::Range<u64>, most: usize, shrinks: bool) -> Rep
             }
             let plan = Plan::of(seed);
             let outcome = run(&plan);
-            let failure = outcome.violation.map(|violation| match shrinks {
+            let violation = outcome.violation.filter(|_| bug.is_none() || is_clean_without(bug, &plan));
+            let failure = violation.map(|violation| match shrinks {
                 true => shrink(&plan, violation),
                 false => Failure { plan, violation },
             });
@@ -136,6 +145,14 @@ pub fn run_seeds(seeds: std::ops::Range<u64>, most: usize, shrinks: bool) -> Rep
     let mut report = report.into_inner().unwrap();
     report.took = began.elapsed();
     report
+}
+
+/// Whether a bug that is planted in this thread is what breaks the plan.
+fn is_clean_without(bug: Option<Bug>, plan: &Plan) -> bool {
+    plant(None);
+    let is_clean = run(plan).violation.is_none();
+    plant(bug);
+    is_clean
 }
 
 impl Failure {
@@ -162,12 +179,12 @@ impl Failure {
 impl Report {
     /// One paragraph of figures.
     pub fn describe(&self) -> String {
-        let Counts { looks, logins, posts, nodes_sent, restarts } = self.counts;
+        let Counts { looks, logins, posts, nodes_sent, restarts, calm_posts } = self.counts;
         let days = self.lasted.as_secs_f64() / 86_400.0;
         let (seeds, failed, took) = (self.seeds, self.failures.len(), self.took);
         format!(
             "{seeds} seeds, {failed} failed; {days:.0} virtual days in {took:.1?}: {looks} looks, {logins} \
-             logins, {posts} POSTs with {nodes_sent} nodes, {restarts} actors restarted"
+             logins, {posts} POSTs ({calm_posts} while nobody was hurt) with {nodes_sent} nodes, {restarts} actors restarted"
         )
     }
 }

@@ -55,17 +55,16 @@ impl World {
     async fn new(seed: u64) -> Self {
         let mut harness = Harness::new();
         harness.seed = seed;
-        let monitor = Monitor::new(harness.clock.clone(), harness.faults.clone());
+        let monitor = Monitor::new(harness.clock.clone(), harness.faults.clone(), harness.store.clone());
         harness.cloud.watched_by(Arc::new(monitor.clone()));
         harness.viola.watched_by(Arc::new(monitor.clone()));
         let truth = Truth::new(harness.cloud.clone());
         let machines = [vec![0, 1, 2, 3], vec![3, 4], vec![5, 6]];
         let objects = ["a", "b", "c"].iter().zip(machines).enumerate().map(|(n, (name, machines))| Object {
             // Which is the older differs from which comes first.
-            builder: config(name).created(START + SignedDuration::from_secs(60 - n as i64)).subnets(&[
-                &subnet_id(0),
-                &subnet_id(2),
-            ]),
+            builder: config(name)
+                .created(START + SignedDuration::from_secs(60 - n as i64))
+                .subnets(&[&subnet_id(0), &subnet_id(2)]),
             machines,
             exists: true,
         });
@@ -153,7 +152,8 @@ impl World {
         if self.monitor.is_calm() {
             let orphans = self.harness.orphans();
             if !orphans.is_empty() {
-                self.monitor.violates(Invariant::NoActorLeftOrOrphaned, format!("without a parent: {orphans:?}"));
+                self.monitor
+                    .violates(Invariant::NoActorLeftOrOrphaned, format!("without a parent: {orphans:?}"));
             }
         }
         // Nodes and VMs are few; what grows beyond them grows with time.
@@ -247,7 +247,7 @@ impl World {
             }
             SpecChange::Policy(policy) => self.change(object, |config| config.policy(*policy)),
             SpecChange::Approve => {
-                let status = self.harness.status.of(&self.name(object));
+                let status = self.harness.status.of_life(&self.objects[object].builder.id());
                 let ids: BTreeSet<_> = status
                     .iter()
                     .flat_map(|status| &status.pending_changes)
@@ -374,6 +374,9 @@ impl World {
             StoreTrouble::Heals => store.heals(),
         }
         self.store_is_sick = true;
+        if !matches!(trouble, StoreTrouble::Slow(_) | StoreTrouble::Heals) {
+            self.monitor.store_may_refuse(Duration::MAX);
+        }
         self.monitor.store_is_sick(self.now() + 4 * 3600 * SECOND);
     }
 
@@ -402,8 +405,17 @@ impl World {
         self.harness.viola.takes_all();
         self.harness.store.heals();
         self.harness.faults.heal();
+        self.monitor.store_may_refuse(self.now() + 400 * SECOND);
         // What the store was behind with is written within its longest pause.
         self.store_is_sick = self.harness.is_running() && self.harness.inventory().health().unpersisted > 0;
+    }
+
+    /// Objects that are on their way back are there.
+    pub fn bring_all_back(&mut self) {
+        for (_, object) in std::mem::take(&mut self.returning) {
+            self.objects[object].exists = true;
+            self.declare(object);
+        }
     }
 
     /// The objects that exist, as they are declared.
@@ -415,12 +427,15 @@ impl World {
     /// One object without any of what makes it hard to foretell.
     pub fn make_plain(&mut self, object: Pick) {
         self.change(object, |config| {
-            config.paused(false).policy(ChangePolicy::Auto).order(InterfaceOrder::Sticky).fast_retries(5).polling(
-                |polling| {
+            config
+                .paused(false)
+                .policy(ChangePolicy::Auto)
+                .order(InterfaceOrder::Sticky)
+                .fast_retries(5)
+                .polling(|polling| {
                     polling.fast = 20 * SECOND;
                     polling.slow = 120 * SECOND;
-                },
-            )
+                })
         });
     }
 }

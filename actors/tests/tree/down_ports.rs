@@ -164,6 +164,24 @@ async fn re_sends_go_on_when_the_slow_interval_changes_while_one_fails() {
     world.end().await;
 }
 
+/// Found by chaos, seeds 11 and 157: the re-send followed its look, however late the delivery was.
+#[tokio::test(start_paused = true)]
+async fn a_re_send_comes_an_interval_after_a_delivery_that_was_late() {
+    let a = config("a").vms(1);
+    let mut world = Harness::new();
+    world.cloud.vm("a-1").gets(nic(100).down());
+    world.viola.of("a").next_fail(3, PostFailure::Unavailable);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.pass(60 * SECOND).await;
+    let posts = world.viola.posts_of("a");
+    let taken: Vec<_> = posts.iter().filter(|post| matches!(post.answer, Some(Ok(_)))).collect();
+    assert!(taken[0].at > 10 * SECOND, "{}", world.describe());
+    assert_eq!((taken[1].at - taken[0].at).as_secs(), 20, "{}", world.describe());
+    world.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refused_re_send_rests_for_a_slow_interval() {
     let a = config("a").vms(2);
