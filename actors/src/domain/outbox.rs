@@ -241,6 +241,11 @@ impl Outbox {
         self.flight.is_some()
     }
 
+    /// Whether the node is in the batch that is under way.
+    pub fn is_under_way(&self, name: &NodeName) -> bool {
+        self.flight.as_ref().is_some_and(|flight| flight.nodes.iter().any(|node| node.node_name == *name))
+    }
+
     /// Whether the node has what is wanted for it.
     pub fn is_delivered(&self, name: &NodeName) -> bool {
         self.entries.get(name).is_some_and(|entry| !self.is_changed(name, entry))

@@ -67,7 +67,9 @@ impl Viola {
             state.down_timer.arm(state.down_rule().fast, &state.me, ViolaMsg::DownDue);
             return;
         }
-        nodes.iter().for_each(|node| state.outbox.resend(node));
+        // What is under way already is the re-send.
+        let asked: Vec<_> = nodes.iter().filter(|node| !state.outbox.is_under_way(node)).collect();
+        asked.into_iter().for_each(|node| state.outbox.resend(node));
         state.down_sent = nodes;
         self.pump(state);
     }

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use multinic_actors::domain::config::{ChangePolicy, Config, InterfaceOrder};
+use multinic_actors::domain::ids::Mac;
 use multinic_actors::domain::node::{Interface, NodeConfig};
 
 use crate::known::{Inner, LookRecord};
 use crate::model::{self, Expect};
 use crate::monitor::{Invariant, LAG, SECOND, WINDOW};
+
+/// For how long a node may stay without what it needs: a POST may hang for ten minutes, and the pause after
+/// it is at most as long.
+const PATIENCE: Duration = Duration::from_secs(1500);
 
 /// What does not hold, and in words.
 type Verdict<T = ()> = Result<T, (Invariant, String)>;
@@ -27,6 +32,49 @@ impl Inner {
         if count > bound {
             let text = format!("{}: {count} {what} in ten minutes, at most {bound} have a reason", config.id);
             self.now_violates(Invariant::PollsAndLoginsWithinBounds, now, text);
+        }
+    }
+
+    /// A node that has not what the looks have shown for long, or of which nobody knows what it has, is sent
+    /// again and again, whatever Viola says.
+    pub fn check_patience(&mut self, config: &Arc<Config>, now: Duration) {
+        let is_calm = now.saturating_sub(self.disorder_until) > PATIENCE && now > self.disorder_until;
+        let is_quiet = now.saturating_sub(self.lives_changed) > PATIENCE;
+        let declared = self.declared.get(&config.id.name);
+        let is_steady = declared
+            .is_some_and(|d| d.config.revision == config.revision && now.saturating_sub(d.since) > PATIENCE);
+        if !is_calm || !is_quiet || !is_steady || config.change_policy != ChangePolicy::Auto {
+            return;
+        }
+        let looks = self.looks.get(&config.id.name).into_iter().flatten().rev();
+        let recent: Vec<_> = looks.take_while(|look| now.saturating_sub(look.at) < PATIENCE).collect();
+        let mut forgotten = Vec::new();
+        for vm in config.vms.iter().filter(|_| recent.len() > 2 && recent.iter().all(|l| !l.is_unsure)) {
+            let Some(track) = self.base_of(&config.provider, vm) else { continue };
+            let is_mine = track.by.as_ref() == Some(&config.id.name) && track.base.len() == 1;
+            let others = self.looks.iter().filter(|(name, _)| **name != config.id.name);
+            let mut others = others.filter_map(|(_, looks)| looks.back()).flat_map(|look| look.vms.values());
+            let is_contested = others
+                .any(|expect| is_named(expect, track.base.first().map_or("", |b| b.node_name.as_str())));
+            if is_contested || !is_mine || now.saturating_sub(track.departed) < PATIENCE {
+                continue;
+            }
+            let has = &track.base[0];
+            let misses = |look: &&LookRecord| match look.vms.get(vm) {
+                Some(Expect::Node(node)) if node.name == has.node_name.as_str() => {
+                    let is_alone = look.vms.values().filter(|e| is_named(e, &node.name)).count() == 1;
+                    let is_whole = node.must.iter().all(|nic| has_nic(has, nic))
+                        || node.must.len() + node.may.len() > 10;
+                    is_alone && !node.must.is_empty() && (!is_whole || track.is_owed)
+                }
+                _ => false,
+            };
+            if recent.iter().all(misses) {
+                forgotten.push(format!("VM {vm}: {} is all that its node has", describe(has)));
+            }
+        }
+        for text in forgotten {
+            self.now_violates(Invariant::NothingWantedIsForgotten, now, text);
         }
     }
 
@@ -140,6 +188,7 @@ impl Inner {
             let known = base.interfaces.iter().filter(|_| base.instance_id == sent.instance_id);
             known
                 .flat_map(|old| sent.interfaces.iter().map(move |new| (old, new)))
+                .filter(|(old, _)| !self.doubled.contains(&old.mac_address))
                 .find(|(old, new)| old.mac_address == new.mac_address && old.name != new.name)
                 .map(|(old, new)| format!("{} was {} and is {}", old.mac_address, old.name, new.name))
         };
@@ -223,7 +272,7 @@ impl Inner {
         if !is_same || is_excused || config.polling.resync.is_some() || now < self.disorder_until {
             return Ok(());
         }
-        let downs = self.downs.get(&(config.provider.clone(), sent.instance_id.clone()));
+        let downs = self.downs.get(&(config.id.name.clone(), sent.instance_id.clone()));
         let has_news = downs.is_some_and(|downs| downs.is_down || downs.last_news >= track.departed);
         if !has_news {
             return Err((Invariant::NoNeedlessPost, "it has exactly that".to_owned()));
@@ -240,6 +289,17 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// Whether the node has the NIC, with these facts.
+fn has_nic(node: &NodeConfig, (mac, facts): (&Mac, &model::Facts)) -> bool {
+    node.interfaces.iter().any(|i| {
+        (i.mac_address, i.address, i.cidr, i64::from(i.mtu)) == (*mac, facts.address, facts.cidr, facts.mtu)
+    })
+}
+
+fn is_named(expect: &Expect, name: &str) -> bool {
+    matches!(expect, Expect::Node(node) if node.name == name)
 }
 
 /// A NIC of the same VM that is gone or is another one now.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use multinic_actors::domain::config::{Config, InterfaceOrder};
-use multinic_actors::domain::ids::{ConfigName, NodeName, PortId, ProviderId, VmId};
+use multinic_actors::domain::ids::{ConfigName, Mac, NodeName, PortId, ProviderId, VmId};
 use multinic_actors::domain::node::NodeConfig;
 use multinic_actors::domain::port::{Observation, Port};
 use multinic_actors::testing::{FakeStore, Faults};
@@ -25,6 +25,8 @@ pub struct Track {
     pub maybe_none: bool,
     /// A POST left and no good answer came.
     pub is_in_doubt: bool,
+    /// A POST left and nobody knows whether it was carried out.
+    pub is_owed: bool,
     /// It may be sent once more for a reason of its own: DOWN ports before a restart.
     pub may_resend: bool,
     /// Allocations were lost with the store.
@@ -65,7 +67,9 @@ pub struct Inner {
     pub numbers: u64,
     pub nodes: BTreeMap<NodeKey, Track>,
     pub of_vm: BTreeMap<(ProviderId, VmId), NodeName>,
-    pub downs: BTreeMap<(ProviderId, VmId), Downs>,
+    pub downs: BTreeMap<(ConfigName, VmId), Downs>,
+    /// MACs that two ports of one VM had at the same time.
+    pub doubled: BTreeSet<Mac>,
     pub in_build_since: BTreeMap<PortId, Duration>,
     pub ever_delivered: BTreeSet<PortId>,
     /// Ports that qualified once: an index may have been kept for them.
@@ -204,7 +208,12 @@ impl Inner {
         self.of_vm.insert((provider.clone(), node.instance_id.clone()), node.node_name.clone());
     }
 
-    pub fn note_builds(&mut self, seen: &Observation, now: Duration) {
+    pub fn note_ports(&mut self, seen: &Observation, now: Duration) {
+        for ports in seen.ports.values() {
+            let mut macs = BTreeSet::new();
+            let macs = ports.iter().flatten().map(|port| port.mac).filter(|mac| !macs.insert(*mac));
+            self.doubled.extend(macs.collect::<Vec<_>>());
+        }
         for port in seen.ports.values().flatten().flatten() {
             if port.status.as_deref() == Some("BUILD") {
                 self.in_build_since.entry(port.id.clone()).or_insert(now);
@@ -214,7 +223,7 @@ impl Inner {
         }
     }
 
-    pub fn note_downs(&mut self, provider: &ProviderId, vms: &BTreeMap<VmId, Expect>, now: Duration) {
+    pub fn note_downs(&mut self, name: &ConfigName, vms: &BTreeMap<VmId, Expect>, now: Duration) {
         for (vm, expect) in vms {
             let is_down = match expect {
                 Expect::Node(node) => node.must.values().chain(node.may.values()).any(|facts| facts.is_down),
@@ -222,7 +231,7 @@ impl Inner {
                 // What was DOWN before is not looked at meanwhile.
                 Expect::Silence(_) => continue,
             };
-            let downs = self.downs.entry((provider.clone(), vm.clone())).or_default();
+            let downs = self.downs.entry((name.clone(), vm.clone())).or_default();
             if is_down || downs.is_down {
                 downs.last_news = now;
             }

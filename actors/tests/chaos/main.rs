@@ -55,8 +55,7 @@ fn whatever_happens_the_invariants_hold_and_the_truth_arrives() {
     let report = run::run_seeds(first..first + seeds, most, true);
     println!("{}", report.describe());
     if !report.failures.is_empty() {
-        let all: Vec<_> = report.failures.values().map(run::Failure::describe).collect();
-        panic_with(&all.join("\n"));
+        panic_with(&format!("these seeds fail, see above: {:?}", report.failures.keys()));
     }
 }
 
@@ -74,6 +73,9 @@ fn a_seed_has_the_same_effects_each_time() {
     }
 }
 
+/// A seed that finds each bug. Where the plans have changed since, the search finds another one.
+const KNOWN: [(Bug, u64); 0] = [];
+
 /// Plants each bug in turn, and looks how many seeds it takes to find it.
 #[test]
 fn every_planted_bug_is_found() {
@@ -81,14 +83,19 @@ fn every_planted_bug_is_found() {
     let bugs = Bug::ALL.into_iter().filter(|bug| wanted.is_empty() || format!("{bug:?}") == wanted);
     let mut missed = Vec::new();
     for bug in bugs {
-        let report = run::run_seeds_with(0..SEEDS, 1, wanted == format!("{bug:?}"), Some(bug));
+        // The search takes minutes in a debug build: `make chaos-planted` does it, others try what it found.
+        let known = KNOWN.iter().find(|(known, _)| *known == bug).map(|(_, seed)| *seed);
+        let first = known.filter(|_| std::env::var("BUG").is_err());
+        let mut report = first.map_or_else(run::Report::default, |seed| {
+            run::run_seeds_with(seed..seed + 1, 1, false, Some(bug))
+        });
+        if report.failures.is_empty() {
+            report = run::run_seeds_with(0..SEEDS, 1, wanted == format!("{bug:?}"), Some(bug));
+        }
         match report.failures.first_key_value() {
             Some((seed, failure)) => {
                 let (seeds, invariant) = (report.seeds, failure.violation.invariant);
                 println!("{bug:?}: found by {invariant:?} with seed {seed}, after {seeds} seeds");
-                if !wanted.is_empty() {
-                    println!("{}", failure.describe());
-                }
             }
             None => missed.push(bug),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use multinic_actors::boundary::PostAnswer;
+use multinic_actors::boundary::{PostAnswer, PostError, PostFailure};
 use multinic_actors::domain::config::Config;
 use multinic_actors::domain::ids::{ConfigName, ProviderId, VmId};
 use multinic_actors::domain::inventory::Snapshot;
@@ -31,6 +31,7 @@ pub const WINDOW: Duration = Duration::from_secs(600);
 pub enum Invariant {
     NothingDeliveredIsForgotten,
     NoPostBeforeItsAllocationIsKept,
+    NothingWantedIsForgotten,
     NoStaleStateAfterANewerOne,
     NoWrongOrPartialInterface,
     NoRenameUnderSticky,
@@ -129,6 +130,7 @@ impl Monitor {
         inner.unsettle(now);
         let mut forgotten = Vec::new();
         for ((provider, node), track) in &mut inner.nodes {
+            track.is_owed = false;
             let found = kept.records_at(provider).find(|record| record.node_name == *node);
             let is_known = track.base.iter().any(|base| found.is_some_and(|r| r.config.is_same(base)));
             if is_known || (found.is_none() && track.maybe_none) || track.base.is_empty() {
@@ -189,7 +191,10 @@ impl Monitor {
         }
         let is_another = inner.declared.get(&name).is_none_or(|before| before.config.id != config.id);
         // DOWN ports of an earlier life may have come up.
-        inner.nodes.values_mut().for_each(|track| track.may_resend |= is_another);
+        for track in inner.nodes.values_mut().filter(|_| is_another) {
+            track.may_resend = true;
+            track.is_owed = false;
+        }
         if is_another {
             inner.lives_changed = now;
         }
@@ -282,11 +287,11 @@ impl Watch for Monitor {
     fn looked(&self, config: &Arc<Config>, seen: &Observation) {
         let (now, mut inner) = (self.clock.elapsed(), self.inner());
         inner.note_restarts(now);
-        inner.note_builds(seen, now);
+        inner.note_ports(seen, now);
         let is_calm = now >= inner.disorder_until;
         let past = History { inner: &inner, provider: &config.provider, now, is_calm };
         let vms = model::expect(config, seen, &past);
-        inner.note_downs(&config.provider, &vms, now);
+        inner.note_downs(&config.id.name, &vms, now);
         for expect in vms.values() {
             if let Expect::Node(node) = expect {
                 inner.ever_expected.extend(node.must.values().map(|facts| facts.port.clone()));
@@ -306,6 +311,7 @@ impl Watch for Monitor {
         if looks.len() > MEMORY {
             looks.pop_front();
         }
+        inner.check_patience(config, now);
     }
 
     fn posting(&self, number: usize, config: &Arc<Config>, nodes: &[Arc<NodeConfig>]) {
@@ -329,6 +335,7 @@ impl Watch for Monitor {
             let track = inner.nodes.entry(key).or_default();
             track.departed = now;
             track.is_in_doubt = true;
+            track.is_owed = true;
             track.may_resend = false;
             track.by = Some(config.id.name.clone());
         }
@@ -346,6 +353,13 @@ impl Watch for Monitor {
         inner.note_restarts(now);
         let answer = format!("answered {:?}", post.answer);
         inner.effects.push((now, config.id.name.to_string(), answer));
+        let is_known = |error: &PostError| error.failure != PostFailure::UnknownOutcome;
+        if post.answer.as_ref().is_some_and(|answer| answer.as_ref().err().is_none_or(is_known)) {
+            for node in &post.nodes {
+                let key = (config.provider.clone(), node.node_name.clone());
+                inner.nodes.entry(key).or_default().is_owed = false;
+            }
+        }
         let Some(Ok(answer)) = &post.answer else { return };
         for node in &post.nodes {
             let is_taken = match answer {

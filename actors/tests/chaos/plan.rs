@@ -58,6 +58,8 @@ pub enum Happening {
         to: Pick,
     },
     Status(Pick, Pick, &'static str),
+    /// Another status, and ACTIVE again after a while.
+    Flicker(Pick, Pick, &'static str, Duration),
     Readdress(Pick, Pick),
     /// Another Neutron port behind the same MAC.
     Remake(Pick, Pick),
@@ -200,7 +202,13 @@ type Maker = fn(&mut StdRng) -> Happening;
 
 /// Groups of happenings. A seed leaves some out and prefers others, so that runs differ in kind.
 const GROUPS: [(u32, &[Maker]); 9] = [
-    (7, &[attach, attach, attach, status, status, detach, detach, readdress, relocate, remake, mtu]),
+    (
+        7,
+        &[
+            attach, attach, attach, status, status, flicker, flicker, detach, detach, readdress, relocate,
+            remake, mtu,
+        ],
+    ),
     (2, &[crowd, clear, odd, odd, vanish]),
     (2, &[rename, rename, label, rebuild]),
     (4, &[spec, spec, spec, remove, recreate]),
@@ -218,8 +226,9 @@ impl Plan {
         let weights: Vec<u32> =
             GROUPS.iter().map(|(weight, _)| weight * [0, 1, 1, 2].choose(&mut dice).unwrap()).collect();
         let total = weights.iter().sum::<u32>().max(1);
+        let mut focus = 0;
         let steps = (0..STEPS).map(|number| {
-            let what = match number {
+            let mut what = match number {
                 // A world in which there is something to see.
                 0..6 => attach(&mut dice),
                 _ if number % 23 == 22 => Happening::Heal,
@@ -233,6 +242,7 @@ impl Plan {
                     GROUPS[group.unwrap_or(0)].1.choose(&mut dice).unwrap()(&mut dice)
                 }
             };
+            what.stay_near(&mut focus, &mut dice);
             Step { number, wait: pause(&mut dice), what: Some(what) }
         });
         Self { seed, steps: steps.collect() }
@@ -251,6 +261,30 @@ impl Plan {
     /// The steps that do something.
     pub fn numbers(&self) -> Vec<usize> {
         self.steps.iter().filter(|step| step.what.is_some()).map(|step| step.number).collect()
+    }
+}
+
+impl Happening {
+    /// Troubles rarely come alone: often the machine of the step before is meant, or the object that lists it.
+    fn stay_near(&mut self, focus: &mut Pick, dice: &mut StdRng) {
+        let stays = dice.random_bool(0.4);
+        match self {
+            Self::Attach { machine, .. }
+            | Self::Detach(machine, _)
+            | Self::Status(machine, ..)
+            | Self::Flicker(machine, ..)
+            | Self::Readdress(machine, _)
+            | Self::Remake(machine, _) => {
+                if stays {
+                    *machine = *focus;
+                }
+                *focus = *machine;
+            }
+            Self::Spec(object, _) | Self::Viola(object, _) | Self::Cloud(object, _) if stays => {
+                *object = [0, 0, 0, 0, 1, 2, 2][*focus % MACHINES];
+            }
+            _ => {}
+        }
     }
 }
 
@@ -297,6 +331,11 @@ fn relocate(dice: &mut StdRng) -> Happening {
 fn status(dice: &mut StdRng) -> Happening {
     let status = *["ACTIVE", "ACTIVE", "DOWN", "DOWN", "BUILD", "ERROR"].choose(dice).unwrap();
     Happening::Status(pick(dice), pick(dice), status)
+}
+
+fn flicker(dice: &mut StdRng) -> Happening {
+    let status = *["DOWN", "ERROR", "ERROR", "BUILD"].choose(dice).unwrap();
+    Happening::Flicker(pick(dice), pick(dice), status, millis(dice, 10_000..700_000))
 }
 
 fn readdress(dice: &mut StdRng) -> Happening {
@@ -419,7 +458,7 @@ fn viola(dice: &mut StdRng) -> Happening {
         3..5 => ViolaTrouble::ServerError(times),
         5 => ViolaTrouble::Rejected(times),
         6 => ViolaTrouble::AlwaysUnavailable,
-        7..10 => ViolaTrouble::AnswersLost(times),
+        7..10 => ViolaTrouble::AnswersLost(times * times),
         10 => ViolaTrouble::TakenAndHangs,
         11 => ViolaTrouble::Hangs,
         12 => ViolaTrouble::Panics,

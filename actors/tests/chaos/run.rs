@@ -134,7 +134,12 @@ pub fn run_seeds_with(seeds: std::ops::Range<u64>, most: usize, shrinks: bool, b
             report.seeds += 1;
             report.counts.add(outcome.counts);
             report.lasted += outcome.lasted;
-            report.failures.extend(failure.map(|failure| (seed, failure)));
+            if let Some(failure) = failure {
+                if shrinks {
+                    println!("{}", failure.describe());
+                }
+                report.failures.insert(seed, failure);
+            }
         }
     };
     std::thread::scope(|scope| {

@@ -145,7 +145,7 @@ impl Truth {
                     self.edit(*to, |machine| machine.ports.push(port));
                 }
             }
-            Happening::Status(machine, port, status) => {
+            Happening::Status(machine, port, status) | Happening::Flicker(machine, port, status, _) => {
                 self.edit_port(*machine, *port, |port| port.status = Some((*status).to_owned()));
             }
             Happening::Readdress(machine, port) => {

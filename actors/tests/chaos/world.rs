@@ -40,6 +40,8 @@ pub struct World {
     store_is_sick: bool,
     /// Objects that come back: when.
     returning: Vec<(Duration, usize)>,
+    /// What happens in the cloud by itself later.
+    later: Vec<(Duration, Happening)>,
 }
 
 /// How a run went.
@@ -80,6 +82,7 @@ impl World {
             away_until: None,
             store_is_sick: false,
             returning: Vec::new(),
+            later: Vec::new(),
         };
         world.start().await;
         world
@@ -122,11 +125,15 @@ impl World {
     pub async fn pass(&mut self, time: Duration) {
         let end = self.now() + time;
         loop {
-            let returns = self.returning.iter().map(|(at, _)| *at).chain(self.away_until).min();
+            let later = self.later.iter().map(|(at, _)| *at);
+            let returns = self.returning.iter().map(|(at, _)| *at).chain(self.away_until).chain(later).min();
             let Some(next) = returns.filter(|at| *at <= end) else { break };
             self.harness.pass(next.saturating_sub(self.now())).await;
             if self.away_until.is_some_and(|at| at <= next) {
                 self.start().await;
+            }
+            for (at, what) in self.later.extract_if(.., |(at, _)| *at <= next).collect::<Vec<_>>() {
+                self.truth.happens(&what, at);
             }
             let back: Vec<_> = self.returning.extract_if(.., |(at, _)| *at <= next).collect();
             for (_, object) in back {
@@ -173,6 +180,9 @@ impl World {
 
     async fn happens(&mut self, what: &Happening) {
         let now = self.now();
+        if let Happening::Flicker(machine, port, _, after) = what {
+            self.later.push((now + *after, Happening::Status(*machine, *port, "ACTIVE")));
+        }
         if self.truth.happens(what, now) {
             if let Happening::Rebuild(machine) = what {
                 let machine = machine % MACHINES;
