@@ -4,7 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test chaos chaos-planted lint fmt golden bench e2e e2e-openstack e2e-kube
+.PHONY: help demo build test chaos chaos-planted lint fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -32,13 +32,15 @@ lint: ## Check formatting and lints
 fmt: ## Format the code
 	$(CARGO) fmt --all
 
-golden: ## Write the generated files anew (CRD, golden answers)
+golden: ## Write the generated files anew (CRDs, golden answers, API documents)
+	UPDATE_GOLDEN=1 $(CARGO) test -p multinic-operator --no-fail-fast || true
+	# Once more: the documents hold answers that were written just now.
 	UPDATE_GOLDEN=1 $(CARGO) test -p multinic-operator
 
 bench: ## Measure: a hundred configs against one, and what one hung cloud costs the others
 	$(CARGO) bench --profile e2e --bench scale
 
-e2e: e2e-openstack e2e-kube ## Run the tests against real services
+e2e: e2e-openstack e2e-kube e2e-ssh e2e-api ## Run the tests against real services
 
 e2e-openstack: ## Run the operator against a real Keystone, Neutron and Nova on loopback (installs them: Debian, Python)
 	$(CARGO) test --test e2e_openstack --no-run
@@ -46,7 +48,15 @@ e2e-openstack: ## Run the operator against a real Keystone, Neutron and Nova on 
 
 e2e-kube: ## Run the operator against a real Kubernetes API on loopback (builds it once: Go, Python, 5-10 min; KUBE_TESTBED_KUBECONFIG=FILE: yours)
 	$(CARGO) test --test e2e_kube --no-run
-	tests/env/kube/e2e.sh $(CARGO) test --test e2e_kube -- --ignored --nocapture --test-threads=1
+	KUBE_TESTBED_WORKLOAD=1 tests/env/kube/e2e.sh $(CARGO) test --test e2e_kube -- --ignored --nocapture --test-threads=1
+
+e2e-ssh: ## Run the Viola test API over a real sshd with a real kubectl and API server (installs openssh-server on Debian)
+	$(CARGO) test --test e2e_ssh --no-run
+	tests/env/ssh/e2e.sh tests/env/kube/e2e.sh $(CARGO) test --test e2e_ssh -- --ignored --nocapture
+
+e2e-api: ## Try both APIs against their documents with schemathesis (Python; installed into a cache)
+	$(CARGO) build
+	tests/env/api/e2e.sh "$${CARGO_TARGET_DIR:-target}/debug/multinic-operator"
 
 # --- charts, manifests, image
 

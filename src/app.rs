@@ -32,7 +32,7 @@ use crate::settings::values::ListenAddress;
 use crate::source_dir::FolderOptions;
 use crate::store::{self, JsonFileStore, MemoryStore, MeteredStore};
 use crate::telemetry::{FanOut, MeteredDelivery, MetricsStatusSink};
-use crate::upstream::{CloudLimits, Upstream, UpstreamSettings};
+use crate::upstream::{CloudLimits, Tls, Upstream, UpstreamSettings};
 use crate::viola::{ViolaClient, ViolaSettings};
 use objects::Objects;
 use readers::{Health, PublishedInventory, TreeView};
@@ -44,7 +44,7 @@ use supervisor::Supervisor;
 pub struct StartError(String);
 
 impl StartError {
-    fn new(problem: impl std::fmt::Display) -> Self {
+    pub(crate) fn new(problem: impl std::fmt::Display) -> Self {
         Self(problem.to_string())
     }
 }
@@ -139,7 +139,7 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
         health: Arc::clone(&health),
     });
     let (servers, stop_servers) = (TaskTracker::new(), CancellationToken::new());
-    let limits = ServeLimits::default();
+    let (limits, machines) = (ServeLimits::default(), ServeLimits::for_machines());
     let parts = ApiParts {
         inventory: Arc::new(PublishedInventory::new(inventory.clone(), settings.inventory.enabled)),
         configs: Arc::clone(&configs) as _,
@@ -153,16 +153,17 @@ pub async fn start(settings: &Settings, options: Options) -> Result<Running, Sta
     match &settings.inventory.tls {
         Some(files) => {
             let certificate = Certificate { cert: files.cert.clone(), key: files.key.clone() };
-            let api = TlsListener::new(api, certificate).map_err(StartError::new)?;
+            let api = TlsListener::new(api, certificate)
+                .map_err(|error| StartError(format!("--api-tls-cert, --api-tls-key: {error}")))?;
             servers.spawn(http::serve(api, http::api_router(parts), limits, end()));
         }
         None => drop(servers.spawn(http::serve(api, http::api_router(parts), limits, end()))),
     }
     if let Some(listener) = metrics_listener {
-        servers.spawn(http::serve(listener, http::metrics_router(metrics), limits, end()));
+        servers.spawn(http::serve(listener, http::metrics_router(metrics), machines, end()));
     }
     if let Some(listener) = health_listener {
-        servers.spawn(http::serve(listener, http::probe_router(health), limits, end()));
+        servers.spawn(http::serve(listener, http::probe_router(health), machines, end()));
     }
     servers.close();
     let [Some(api), metrics, health] = addresses else {
@@ -258,11 +259,14 @@ pub fn cloud(
 /// Reads the operator-wide CA bundle, if there is one.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// When the file cannot be read or has no certificate.
 pub fn read_ca_bundle(path: Option<&Path>) -> Result<Option<String>, StartError> {
     let read = |path: &Path| {
-        std::fs::read_to_string(path)
-            .map_err(|error| StartError(format!("--ca-bundle {}: {error}", path.display())))
+        let problem =
+            |error: &dyn std::fmt::Display| StartError(format!("--ca-bundle {}: {error}", path.display()));
+        let pem = std::fs::read_to_string(path).map_err(|error| problem(&error))?;
+        Tls::new(false, Some(&pem)).map_err(|error| problem(&error))?;
+        Ok(pem)
     };
     path.map(read).transpose()
 }
@@ -276,9 +280,9 @@ fn open_store(settings: &Settings) -> Arc<dyn Store> {
 
 /// When objects without a creation time were seen first. A file that cannot be read is reported by the
 /// inventory actor, which reads it for good.
-fn first_seen(path: &Path, is_enabled: bool) -> BTreeMap<ConfigName, Timestamp> {
+fn first_seen(path: &Path) -> BTreeMap<ConfigName, Timestamp> {
     let read = || store::read(path).or_else(|_| store::read(&store::previous_of(path)));
-    let loaded = if is_enabled { read().unwrap_or_default() } else { Default::default() };
+    let loaded = read().unwrap_or_default();
     let configs = loaded.snapshot.configs.into_iter();
     configs.filter_map(|(name, state)| Some((name, state.first_seen?))).collect()
 }
@@ -293,7 +297,8 @@ async fn bind_optional(
     }
 }
 
-async fn bind(address: &ListenAddress, flag: &str) -> Result<TcpListener, StartError> {
+/// Binds an address; `flag` is what it was given by.
+pub(crate) async fn bind(address: &ListenAddress, flag: &str) -> Result<TcpListener, StartError> {
     let mut problem = None;
     for candidate in address.candidates() {
         match TcpListener::bind(&candidate).await {

@@ -49,8 +49,16 @@ pub enum CliCommand {
         #[arg(short, long, value_name = "FORMAT")]
         output: Option<String>,
     },
-    /// Print the CustomResourceDefinition.
-    Crd,
+    /// Print a CustomResourceDefinition.
+    Crd {
+        /// Of which kind: openstackconfig or multinicnodeconfig [default: openstackconfig].
+        #[arg(value_name = "KIND")]
+        kind: Option<String>,
+    },
+    /// Stand in for Viola: take what the operator posts and make MultiNicNodeConfig objects of it. Set by the
+    /// environment: LISTEN_ADDR, ROUTING_CONFIG, TARGET_NAMESPACE, KUBE_API_SERVER, KUBE_TOKEN, KUBE_CA_PATH,
+    /// KUBECTL_TIMEOUT, KUBECTL_PATH.
+    ViolaTestApi,
     /// Print the completions of a shell: bash, elvish, fish, powershell or zsh.
     Completions {
         /// The shell.

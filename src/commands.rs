@@ -3,6 +3,7 @@
 mod demo;
 mod plan;
 mod shutdown;
+mod viola_test_api;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -11,11 +12,15 @@ use std::process::ExitCode;
 use clap_complete::generate;
 
 use crate::app::{self, Options};
-use crate::settings::{Command, Settings, SettingsError};
+use crate::settings::{Command, CrdKind, Settings, SettingsError};
 use crate::{cli, telemetry};
 
-/// Reads the arguments and the environment and does what they say.
+/// The name by which the binary is the Viola test API, as the previous image's was.
+const VIOLA_TEST_API: &str = "viola-test-api";
+
+/// Reads the arguments (the program's name first) and the environment and does what they say.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = with_command_of_name(args);
     let (command, settings, warnings) = match Settings::parse(args, |name| std::env::var(name).ok()) {
         Ok(parsed) => parsed,
         Err(SettingsError::Help(text)) => {
@@ -38,7 +43,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Run => on_runtime(run(settings)),
         Command::Demo { duration } => on_runtime(demo::demo(settings, duration)),
         Command::Plan(plan) => on_runtime(plan::plan(settings, plan)),
-        Command::Crd => print_crd(),
+        Command::ViolaTestApi(own) => on_runtime(viola_test_api::run(settings, *own)),
+        Command::Crd(kind) => print_crd(kind),
         Command::Completions(shell) => {
             let mut script = Vec::new();
             generate(shell, &mut cli::command(), "multinic-operator", &mut script);
@@ -47,8 +53,20 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn print_crd() -> ExitCode {
-    match crate::kube::openstack_config::crd_yaml() {
+/// The arguments without the program's name; a name that is a command's comes first as that command.
+fn with_command_of_name(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut args = args.into_iter();
+    let name = args.next().unwrap_or_default();
+    let is_command = std::path::Path::new(&name).file_name().is_some_and(|name| name == VIOLA_TEST_API);
+    is_command.then(|| VIOLA_TEST_API.into()).into_iter().chain(args).collect()
+}
+
+fn print_crd(kind: CrdKind) -> ExitCode {
+    let yaml = match kind {
+        CrdKind::OpenstackConfig => crate::kube::openstack_config::crd_yaml(),
+        CrdKind::MultiNicNodeConfig => crate::kube::node_config::crd_yaml(),
+    };
+    match yaml {
         Ok(yaml) => print_out(&yaml),
         Err(error) => {
             eprintln!("the CustomResourceDefinition cannot be written: {error}");

@@ -16,3 +16,4 @@ pub mod store;
 pub mod telemetry;
 pub mod upstream;
 pub mod viola;
+pub mod viola_api;

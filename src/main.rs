@@ -5,5 +5,5 @@ use std::process::ExitCode;
 use multinic_operator::commands;
 
 fn main() -> ExitCode {
-    commands::main(std::env::args_os().skip(1))
+    commands::main(std::env::args_os())
 }

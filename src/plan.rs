@@ -3,18 +3,18 @@
 
 pub mod table;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
 use multinic_actors::boundary::CloudError;
 use multinic_actors::domain::change::{describe, diff};
 use multinic_actors::domain::claims::{Claimed, Claims};
-use multinic_actors::domain::config::{ChangePolicy, Config, InvalidConfig};
+use multinic_actors::domain::config::{Config, InvalidConfig};
 use multinic_actors::domain::ids::{ConfigName, NodeName, ProviderId, VmId};
-use multinic_actors::domain::inventory::{Owner, RecordKey, Snapshot, newest_of_vms};
+use multinic_actors::domain::inventory::{Owner, RecordKey, Snapshot, newest_of_vms, ports_of};
 use multinic_actors::domain::node::NodeConfig;
-use multinic_actors::domain::port::{Observation, PortVerdict, Server};
+use multinic_actors::domain::port::{Observation, PortVerdict};
 use multinic_actors::domain::reason::{Reason, SkipReason};
 use multinic_actors::domain::settle::{self, History, Settled, settle};
 use multinic_actors::domain::status::PendingChange;
@@ -147,22 +147,21 @@ fn decide(
     history: &Records,
 ) -> BTreeMap<VmId, Decision> {
     let kept = known.configs.get(&config.id.name);
-    let of_vms = config.vms.iter().filter_map(|vm| history.of_vm(vm));
-    let delivered_ports: HashSet<_> =
-        of_vms.flat_map(|node| node.interfaces.clone()).filter_map(|i| i.port_id).collect();
-    let unknown = Server::Unknown("nova was not asked for it".to_owned());
+    let delivered_ports = ports_of(config.vms.iter().filter_map(|vm| history.by_vm.get(vm)));
+    let subnets = std::mem::take(&mut observation.subnets);
     let decision = |vm: &VmId| {
+        let (ports, server) = observation.take(vm);
         let held = kept.and_then(|kept| kept.allocations.get(vm)).cloned().unwrap_or_default();
         let (_, decision) = step(
             &VmState { held, ..VmState::default() },
             VmInput {
                 vm,
                 rules: &config.rules,
-                is_pinned: config.change_policy != ChangePolicy::Auto,
+                is_pinned: config.change_policy.pins_indices(),
                 node_name_key: config.cloud.node_name_metadata_key.as_deref(),
-                subnets: &observation.subnets,
-                ports: observation.ports.get(vm).map_or(&[], Vec::as_slice),
-                server: observation.servers.get(vm).unwrap_or(&unknown),
+                subnets: &subnets,
+                ports: &ports,
+                server: &server,
                 delivered: history.of_vm(vm).as_deref(),
                 delivered_ports: &delivered_ports,
                 now: Instant::now(),

@@ -6,6 +6,7 @@
 mod arguments;
 mod reader;
 pub mod values;
+mod viola_api;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,10 +16,12 @@ use std::time::Duration;
 use clap::Parser;
 use jiff::Timestamp;
 use multinic_actors::domain::config::{ChangePolicy, InterfaceOrder};
+use multinic_actors::viola::POST_DEADLINE;
 
 use crate::cli::{Cli, CliCommand, Flags};
 use crate::kube::validate::Defaults;
 pub use crate::telemetry::{LogFormat, LogSettings};
+use crate::viola_api::Settings as ViolaApiSettings;
 use reader::Reader;
 use values::ListenAddress;
 
@@ -32,7 +35,7 @@ pub struct Settings {
     /// The inventory file and its API.
     pub inventory: InventorySettings,
     /// How Viola is reached.
-    pub viola: ViolaSettings,
+    pub viola: DeliverySettings,
     /// Where metrics are served.
     pub metrics_address: Option<ListenAddress>,
     /// Where liveness and readiness are served.
@@ -42,7 +45,7 @@ pub struct Settings {
     /// For objects that do not say it themselves.
     pub defaults: Defaults,
     /// What one cloud may be asked.
-    pub cloud: CloudLimits,
+    pub cloud: CloudSettings,
     /// How it logs.
     pub log: LogSettings,
 }
@@ -82,7 +85,7 @@ pub struct TlsFiles {
 
 /// How Viola is reached. Its endpoint stands in [`Defaults`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ViolaSettings {
+pub struct DeliverySettings {
     /// Deadline of one request.
     pub timeout: Duration,
     /// Do not verify its certificate.
@@ -93,7 +96,7 @@ pub struct ViolaSettings {
 
 /// What one cloud may be asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CloudLimits {
+pub struct CloudSettings {
     /// Requests at the same time.
     pub max_in_flight: u32,
     /// Requests per second.
@@ -116,10 +119,21 @@ pub enum Command {
     },
     /// Print what one round would send.
     Plan(Plan),
-    /// Print the CustomResourceDefinition.
-    Crd,
+    /// Stand in for Viola.
+    ViolaTestApi(Box<ViolaApiSettings>),
+    /// Print a CustomResourceDefinition.
+    Crd(CrdKind),
     /// Print completions.
     Completions(clap_complete::Shell),
+}
+
+/// Which CustomResourceDefinition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrdKind {
+    /// What the operator reads.
+    OpenstackConfig,
+    /// What the node agent reads.
+    MultiNicNodeConfig,
 }
 
 /// What to plan, and how to show it.
@@ -238,7 +252,14 @@ fn read_command(command: Option<CliCommand>, reader: &mut Reader<'_>) -> Command
                     .unwrap_or(Output::Table),
             })
         }
-        Some(CliCommand::Crd) => Command::Crd,
+        Some(CliCommand::Crd { kind }) => {
+            let kinds = [
+                ("openstackconfig", CrdKind::OpenstackConfig),
+                ("multinicnodeconfig", CrdKind::MultiNicNodeConfig),
+            ];
+            Command::Crd(reader.choice("crd", kind, &kinds).unwrap_or(CrdKind::OpenstackConfig))
+        }
+        Some(CliCommand::ViolaTestApi) => Command::ViolaTestApi(Box::new(viola_api::read(reader))),
         Some(CliCommand::Completions { shell }) => Command::Completions(shell),
     }
 }
@@ -305,12 +326,12 @@ fn read_inventory(flags: &Flags, reader: &mut Reader<'_>) -> InventorySettings {
     }
 }
 
-fn read_viola(flags: &Flags, reader: &mut Reader<'_>) -> ViolaSettings {
+fn read_viola(flags: &Flags, reader: &mut Reader<'_>) -> DeliverySettings {
     // No request could be answered within zero: it counts as not set.
     let timeout = reader
-        .either("--viola-timeout", &flags.viola_timeout, "VIOLA_TIMEOUT", values::duration)
+        .either("--viola-timeout", &flags.viola_timeout, "VIOLA_TIMEOUT", viola_timeout)
         .filter(|timeout| !timeout.is_zero());
-    ViolaSettings {
+    DeliverySettings {
         timeout: timeout.unwrap_or(Duration::from_secs(30)),
         insecure_tls: reader
             .either("--viola-insecure-tls", &flags.viola_insecure_tls, "VIOLA_INSECURE_TLS", values::boolean)
@@ -321,6 +342,16 @@ fn read_viola(flags: &Flags, reader: &mut Reader<'_>) -> ViolaSettings {
             "VIOLA_TOKEN_FILE",
             |text| Ok(PathBuf::from(text)),
         ),
+    }
+}
+
+/// The tree gives a POST up after a deadline of its own, within which it may be repeated once (a reused
+/// connection that was closed): a longer timeout could never be reached.
+fn viola_timeout(text: &str) -> Result<Duration, String> {
+    let longest = POST_DEADLINE / 2;
+    match values::duration(text)? {
+        timeout if timeout <= longest => Ok(timeout),
+        _ => Err(format!("must be at most {}m: a POST is given up after that", longest.as_secs() / 60)),
     }
 }
 
@@ -352,8 +383,8 @@ fn read_defaults(flags: &Flags, reader: &mut Reader<'_>) -> Defaults {
     }
 }
 
-fn read_cloud_limits(flags: &Flags, reader: &mut Reader<'_>) -> CloudLimits {
-    CloudLimits {
+fn read_cloud_limits(flags: &Flags, reader: &mut Reader<'_>) -> CloudSettings {
+    CloudSettings {
         max_in_flight: reader
             .number("--cloud-max-in-flight", &flags.cloud_max_in_flight, 1..=1000)
             .unwrap_or(4),

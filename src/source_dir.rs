@@ -6,12 +6,15 @@
 
 mod catalog;
 mod document;
+mod off_runtime;
 mod reader;
 mod watch;
 
+pub(crate) use watch::Watch;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -26,6 +29,7 @@ pub use crate::source::{SourceEvent, SourceEvents, SourceSender, channel};
 use crate::kube::validate::Defaults;
 use crate::secrets::{SecretData, SecretError, SecretSource};
 use catalog::Catalog;
+use off_runtime::DEADLINE;
 use reader::{FolderReader, Scan};
 
 /// How the folder is watched.
@@ -67,7 +71,7 @@ pub struct FolderSource {
 
 impl FolderSource {
     /// Reads the folder once and goes on watching it. `first_seen` are the moments that earlier runs noted for
-    /// objects without a creation time.
+    /// objects without a creation time; `None` where nobody will note them, and such objects are refused.
     ///
     /// # Errors
     /// When the folder cannot be read now. Later that is an event.
@@ -75,12 +79,12 @@ impl FolderSource {
         dir: &Path,
         options: FolderOptions,
         defaults: Defaults,
-        first_seen: BTreeMap<ConfigName, Timestamp>,
+        first_seen: Option<BTreeMap<ConfigName, Timestamp>>,
         clock: Arc<dyn Clock>,
     ) -> Result<(Self, SourceEvents), FolderError> {
         let reader = SharedReader::new(dir, options.grace);
         // Watched before it is read: a change in between is an event then.
-        let watch = watch::Watch::start(dir);
+        let watch = watch::Watch::start(dir).await;
         let scan = reader.scan().await.map_err(|problem| FolderError { path: dir.to_owned(), problem })?;
         let (sender, events) = channel();
         let follower = Follower {
@@ -125,7 +129,7 @@ impl Follower {
                 false => self.options.rescan,
             };
             watch.wait(self.options.debounce, patience).await;
-            watch.renew();
+            watch.renew().await;
             let scan = self.reader.scan().await;
             if scan.is_err() {
                 watch.lose();
@@ -146,29 +150,45 @@ impl Follower {
 /// The reader, shared by the follower and the Secrets, so that a file is parsed once.
 #[derive(Clone)]
 struct SharedReader {
-    reader: Arc<Mutex<FolderReader>>,
+    reader: Arc<tokio::sync::Mutex<FolderReader>>,
+    /// What the last good look saw: readable also while another look hangs.
+    last: Arc<Mutex<Scan>>,
 }
 
 impl SharedReader {
     fn new(dir: &Path, grace: Duration) -> Self {
         let reader = FolderReader::new(dir.to_owned(), grace);
-        Self { reader: Arc::new(Mutex::new(reader)) }
+        Self { reader: Arc::new(tokio::sync::Mutex::new(reader)), last: Arc::default() }
     }
 
+    /// No look begins before another has ended, also one that hangs.
     async fn scan(&self) -> Result<Scan, String> {
-        self.blocking(FolderReader::scan).await
+        let looked = tokio::time::timeout(DEADLINE, self.look()).await;
+        let scan = looked.unwrap_or_else(|_| {
+            Err(format!("could not be read within {}s, its file system hangs", DEADLINE.as_secs()))
+        })?;
+        *self.last() = scan.clone();
+        Ok(scan)
     }
 
-    /// Files block: off the runtime's own threads.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut FolderReader) -> Result<T, String> + Send + 'static,
-    ) -> Result<T, String> {
-        let reader = self.reader.clone();
-        let done = tokio::task::spawn_blocking(move || {
-            work(&mut reader.lock().unwrap_or_else(PoisonError::into_inner))
-        });
-        done.await.unwrap_or_else(|_| Err("could not be looked at, the reader failed".to_owned()))
+    async fn look(&self) -> Result<Scan, String> {
+        let mut reader = Arc::clone(&self.reader).lock_owned().await;
+        off_runtime::run(move || reader.scan()).await?
+    }
+
+    fn last(&self) -> MutexGuard<'_, Scan> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The Secret of that name as it stands in the folder now; while the folder cannot be read, as it last did.
+    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<SecretData>, String> {
+        let scanned = self.scan().await;
+        let found = self.last().secret(namespace, name).cloned();
+        match (found, scanned) {
+            (Some(data), _) => Ok(Some(data)),
+            (None, Ok(_)) => Ok(None),
+            (None, Err(problem)) => Err(problem),
+        }
     }
 }
 
@@ -180,13 +200,38 @@ impl SecretSource for FolderSecrets {
     fn get(&self, namespace: &str, name: &str) -> BoxFuture<'_, Result<Option<SecretData>, SecretError>> {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         Box::pin(async move {
-            let wanted = (namespace.clone(), name.clone());
-            let found = self.0.blocking(move |reader| reader.secret(&wanted.0, &wanted.1)).await;
+            let found = self.0.secret(&namespace, &name).await;
             found.map_err(|problem| SecretError {
                 namespace,
                 name,
                 problem: format!("the config folder {problem}"),
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_look_that_hangs_is_given_up_and_the_last_secret_serves() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {k: v}\n";
+        std::fs::write(dir.path().join("s.yaml"), text).unwrap();
+        let reader = SharedReader::new(dir.path(), Duration::ZERO);
+        reader.scan().await.unwrap();
+        let hanging = reader.reader.lock().await;
+        tokio::time::pause();
+        let expect = "could not be read within 10s, its file system hangs";
+        assert_eq!(reader.scan().await.unwrap_err(), expect);
+        let data = reader.secret("default", "s").await.unwrap().unwrap();
+        assert_eq!(data.text("k").unwrap().expose_secret(), "v");
+        assert_eq!(reader.secret("default", "other").await.unwrap_err(), expect);
+        tokio::time::resume();
+        drop(hanging);
+        assert!(reader.secret("default", "other").await.unwrap().is_none());
     }
 }

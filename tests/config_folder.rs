@@ -92,11 +92,11 @@ impl World {
 
 async fn read(secrets: &FolderSecrets) -> Option<String> {
     let data = secrets.get("default", "s").await.unwrap()?;
-    Some(data["k"].expose_secret().to_owned())
+    Some(data.text("k").unwrap().expose_secret().to_owned())
 }
 
 async fn start(path: &Path, options: FolderOptions) -> Result<(FolderSource, SourceEvents), String> {
-    FolderSource::start(path, options, Defaults::default(), BTreeMap::new(), Arc::new(SystemClock))
+    FolderSource::start(path, options, Defaults::default(), Some(BTreeMap::new()), Arc::new(SystemClock))
         .await
         .map_err(|error| error.to_string())
 }
@@ -152,7 +152,6 @@ async fn other_files_and_folders_are_passed_over() {
         fs::write(dir.path().join(name), "{").unwrap();
     }
     fs::create_dir(dir.path().join("sub.yaml")).unwrap();
-    symlink("nowhere", dir.path().join("link.yaml")).unwrap();
     let world = World::start_in(dir, "", BY_EVENT).await;
     assert_eq!(world.seen, ["synced"]);
 }
@@ -264,7 +263,7 @@ async fn another_folder_at_the_same_path_is_watched_from_then_on() {
         fs::write(dir.path().join(folder).join("a.yaml"), config("a", vm)).unwrap();
     }
     symlink("one", dir.path().join("configs")).unwrap();
-    let mut world = World::start_in(dir, "configs", BY_RESCAN).await;
+    let mut world = World::start_in(dir, "configs", BY_EVENT).await;
     symlink("two", world.path("next")).unwrap();
     fs::rename(world.path("next"), world.path("configs")).unwrap();
     world.until("+a 2 w").await;
@@ -307,6 +306,58 @@ async fn a_file_that_is_too_large_or_no_text_is_reported() {
     world.until("! large.yaml: cannot be read: it is larger than 4 MiB").await;
     fs::write(world.path("binary.yaml"), [0xff, 0xfe, 0x00]).unwrap();
     world.until("! binary.yaml: cannot be read").await;
+}
+
+#[tokio::test]
+async fn a_link_to_nothing_is_reported_and_its_objects_go_on() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("real"), config("a", "v")).unwrap();
+    symlink("real", dir.path().join("a.yaml")).unwrap();
+    let mut world = World::start_in(dir, "", BY_EVENT).await;
+    let mark = world.seen.len();
+    fs::rename(world.path("real"), world.path("gone")).unwrap();
+    let told = world.until("! a.yaml").await;
+    assert!(told.contains("it is a link to nothing"), "{told}");
+    fs::rename(world.path("gone"), world.path("real")).unwrap();
+    world.until("ok a.yaml").await;
+    assert_eq!(world.since(mark).len(), 2, "{:?}", world.since(mark));
+}
+
+#[tokio::test]
+async fn a_folder_that_is_made_anew_is_noticed_by_event() {
+    let dir = TempDir::new().unwrap();
+    let folder = dir.path().join("configs");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("a.yaml"), config("a", "v")).unwrap();
+    let mut world = World::start_in(dir, "configs", BY_EVENT).await;
+    fs::remove_dir_all(&folder).unwrap();
+    world.until("! configs: does not exist").await;
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("a.yaml"), config("a", "w")).unwrap();
+    world.until("+a 2 w").await;
+    world.write("configs/a.yaml", &config("a", "x"));
+    world.until("+a 3 x").await;
+}
+
+#[tokio::test]
+async fn a_partly_broken_file_that_gets_worse_takes_nothing_away() {
+    let both = format!("{}{}", config("a", "v"), config("b", "v"));
+    let mut world = World::start(&[("a.yaml", both)], BY_EVENT).await;
+    let mark = world.seen.len();
+    world.write("a.yaml", &format!("{}---\nkind: 7\n", config("a", "w")));
+    world.until("! a.yaml: document 2").await;
+    world.write("a.yaml", "---\nkind: 7\n---\nkind: 8\n");
+    let told = world.until("! a.yaml: document 1").await;
+    assert!(told.contains("document 2"), "{told}");
+    world.write("a.yaml", "kind: [");
+    world.until("! a.yaml: is not YAML").await;
+    // The end of the tale: what is said by a readable file counts again, also that one of them is gone.
+    world.write("a.yaml", &config("a", "x"));
+    world.until("ok a.yaml").await;
+    assert!(!world.since(mark).contains(&"-a".to_owned()), "{:?}", world.since(mark));
+    assert!(world.since(mark).contains(&"-b".to_owned()), "{:?}", world.since(mark));
+    let applied = world.since(mark).iter().filter(|event| event.starts_with('+')).collect::<Vec<_>>();
+    assert_eq!(applied, ["+a 2 x"]);
 }
 
 #[tokio::test]

@@ -17,7 +17,8 @@ fn config(spec: &str) -> Arc<Config> {
     let object =
         serde_json::json!({"metadata": {"name": "sample", "namespace": "multinic-system"}, "spec": spec});
     let raw = RawObject::from_json(&object).unwrap();
-    let life = Life { uid: "u".into(), generation: 1, created: "2026-01-10T00:00:00Z".parse().unwrap() };
+    let created = "2026-01-10T00:00:00Z".parse().unwrap();
+    let life = Life { uid: "u".into(), generation: 1, created, is_remembered: true };
     let defaults = Defaults {
         viola_endpoint: Some("http://viola-api.multinic-system.svc.cluster.local:8080".into()),
         ..Defaults::default()

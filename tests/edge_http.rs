@@ -5,6 +5,7 @@
 mod edge_support;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use edge_support::{Answer, Server, inventory, status};
 use multinic_actors::boundary::StatusSink;
@@ -19,6 +20,7 @@ use multinic_operator::http::{
 };
 use multinic_operator::telemetry::MetricsHandle;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 
 const PROVIDER: &str = "5d1f8a52-6a0e-4b53-9f0d-0f6f1f3f5a01";
 const VM: &str = "a3c1c0de-0000-4000-8000-000000000001";
@@ -404,4 +406,51 @@ async fn an_idle_connection_does_not_hold_up_the_stop() {
     let _idle = tokio::net::TcpStream::connect(server.address).await.unwrap();
     assert_eq!(server.get("/healthz").await.status, 200);
     server.stop().await;
+}
+
+/// Each server has places of its own, and connections that say nothing leave theirs within seconds.
+#[tokio::test]
+async fn a_crowd_of_half_open_connections_keeps_nobody_out_for_long() {
+    let world = World::new(inventory());
+    let api = world.serve().await;
+    let probes = Server::start(probe_router(Arc::new(Health(Ok(()), Vec::new())))).await;
+    let mut crowd = Vec::new();
+    for n in 0..641 {
+        let mut connection = tokio::net::TcpStream::connect(api.address).await.unwrap();
+        // Some say nothing, some begin a request.
+        if n % 2 == 0 {
+            connection.write_all(b"GET /v1/conf").await.unwrap();
+        }
+        crowd.push(connection);
+    }
+    assert_eq!(probes.get("/healthz").await.status, 200);
+    let answer = tokio::time::timeout(Duration::from_secs(25), api.get("/v1/configs")).await;
+    assert_eq!(answer.expect("an answer long before the half minute that browsers wait").status, 200);
+    drop(crowd);
+}
+
+#[tokio::test]
+async fn a_removed_token_file_lets_nobody_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "let-me-in").unwrap();
+    let mut world = World::new(inventory());
+    world.parts.token = Some(TokenFile::new(&path));
+    let server = world.serve().await;
+    let ask = || server.request("GET", "/v1/configs", &[("authorization", "Bearer let-me-in")]);
+    assert_eq!(ask().await.status, 200);
+    std::fs::remove_file(&path).unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let refused = loop {
+        let answer = ask().await;
+        if answer.status != 200 {
+            break answer;
+        }
+        assert!(std::time::Instant::now() < deadline, "it still serves");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!((refused.status, refused.json()["error"]["code"].as_str()), (503, Some("unavailable")));
+    assert!(!refused.body.contains(folder.path().to_str().unwrap()), "{}", refused.body);
+    std::fs::write(&path, "another").unwrap();
+    assert_eq!(ask().await.status, 401, "the old one is not the new one");
 }

@@ -236,7 +236,7 @@ async fn the_token_is_read_anew_and_never_shown() {
     let server = seen.server(|| StatusCode::FORBIDDEN).await;
 
     let error = post(&client, config(&server.url())).await.unwrap_err();
-    assert_eq!(error.failure, PostFailure::Rejected);
+    assert_eq!(error.failure, PostFailure::Unavailable, "the file may come back");
     assert!(error.message.contains("token file"), "{}", error.message);
     assert_eq!(seen.count(), 0, "not sent without its token");
 
@@ -268,9 +268,8 @@ async fn a_config_brings_its_own_ca_bundle() {
         config
     };
     let secrets = || {
-        let data: SecretData = [("ca.crt", server.ca_pem.as_str()), ("bad", "not PEM")]
-            .map(|(key, value)| (key.to_owned(), value.to_owned().into()))
-            .into();
+        let mut data = SecretData::from([("ca.crt", server.ca_pem.as_str()), ("bad", "not PEM")]);
+        data.insert_bytes("bytes", vec![0xff]);
         Secrets(Ok([("ns/ca".to_owned(), data)].into()))
     };
     let client = client_with(secrets(), |_| {});
@@ -278,7 +277,8 @@ async fn a_config_brings_its_own_ca_bundle() {
 
     for (client, key, failure, text) in [
         (client_with(secrets(), |_| {}), "bad", PostFailure::Rejected, "no usable PEM certificate"),
-        (client_with(secrets(), |_| {}), "other", PostFailure::Rejected, "it has no key \"other\""),
+        (client_with(secrets(), |_| {}), "other", PostFailure::Rejected, "it has no key other"),
+        (client_with(secrets(), |_| {}), "bytes", PostFailure::Rejected, "it has no UTF-8 text in key bytes"),
         (client_with(no_secrets(), |_| {}), "ca.crt", PostFailure::Rejected, "there is no such secret"),
         (
             client_with(Secrets(Err("away".to_owned())), |_| {}),

@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Clone)]
 enum Do {
     Answer(&'static str),
+    Bytes(Vec<u8>),
     Close,
     Hang,
     /// A body without end.
@@ -83,6 +84,7 @@ async fn serve(mut stream: TcpStream, script: Arc<Mutex<VecDeque<Do>>>, log: Arc
                     return;
                 }
             }
+            Do::Bytes(answer) => drop(stream.write_all(&answer).await),
             Do::Close => return,
             Do::Hang => std::future::pending().await,
             Do::Flood => {
@@ -115,6 +117,53 @@ fn call(repeat: Repeat) -> Call {
 async fn get(upstream: &Upstream, url: Url) -> Result<(), UpstreamError> {
     let request = Request::new(Method::GET, url);
     upstream.send(&call(Repeat::OnceIfClosed), request).await.map(drop)
+}
+
+/// `{"ports": []}` as gzip makes it.
+const GZIPPED: [u8; 33] = [
+    31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 171, 86, 42, 200, 47, 42, 41, 86, 178, 82, 136, 142, 173, 5, 0, 174, 55,
+    205, 19, 13, 0, 0, 0,
+];
+
+fn gzip_answer(body: &[u8]) -> Do {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", body.len());
+    Do::Bytes([head.as_bytes(), body].concat())
+}
+
+/// Gzip of one letter, so many times (a multiple of 258, and one more): RFC 1951, one block with fixed codes.
+fn gzip_bomb(size: usize) -> Vec<u8> {
+    let mut bits = vec![true, true, false]; // the last block, fixed Huffman codes
+    let mut code = |code: u16, length: u16| bits.extend((0..length).rev().map(|bit| code >> bit & 1 == 1));
+    code(0x30 + u16::from(b'x'), 8);
+    for _ in 0..size / 258 {
+        code(0b1100_0101, 8); // 258 letters
+        code(0, 5); // from one letter back
+    }
+    code(0, 7);
+    let byte = |bits: &[bool]| bits.iter().enumerate().fold(0, |byte, (at, bit)| byte | u8::from(*bit) << at);
+    let deflated = bits.chunks(8).map(byte);
+    [31, 139, 8, 0, 0, 0, 0, 0, 2, 3].into_iter().chain(deflated).chain([0; 8]).collect()
+}
+
+#[tokio::test]
+async fn a_gzipped_answer_is_decoded() {
+    let (server, upstream) = (Server::start([gzip_answer(&GZIPPED)]).await, upstream());
+    let request = Request::new(Method::GET, server.url("/"));
+    let answer = upstream.send(&call(Repeat::OnceIfClosed), request).await.unwrap();
+    assert_eq!(answer.body, b"{\"ports\": []}");
+}
+
+#[tokio::test]
+async fn the_bound_on_a_body_counts_what_it_decodes_to() {
+    let bomb = gzip_bomb(MAX_BODY + 258);
+    assert!(bomb.len() < MAX_BODY / 100, "{}", bomb.len());
+    let small = gzip_bomb(258 * 1000);
+    let (server, upstream) = (Server::start([gzip_answer(&bomb), gzip_answer(&small)]).await, upstream());
+    let error = get(&upstream, server.url("/")).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TooLarge(MAX_BODY));
+    // The same without the right checksum at its end, but within the bound: it is decoded to the end.
+    let error = get(&upstream, server.url("/")).await.unwrap_err();
+    assert!(!matches!(error.kind, ErrorKind::TooLarge(_)), "{error}");
 }
 
 #[tokio::test]

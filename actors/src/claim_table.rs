@@ -17,9 +17,9 @@ impl ClaimTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over the owners that the inventory knows.
-    pub fn seed(&self, snapshot: &Snapshot) {
-        *self.claims() = Claims::from_snapshot(snapshot);
+    /// Takes over the owners that the inventory knows; what was claimed since stays.
+    pub fn learn(&self, snapshot: &Snapshot) {
+        self.claims().learn(snapshot);
     }
 
     /// How many nodes are claimed.
@@ -42,9 +42,14 @@ impl ClaimTable {
         self.claims().begin_post(keys, name)
     }
 
-    /// The config's POST is over. Gives back whose POST it was.
+    /// The config's POST is over. Gives back whose POST it was, or is in doubt.
     pub fn end_post(&self, name: &ConfigName) -> Vec<RecordKey> {
         self.claims().end_post(name)
+    }
+
+    /// Nobody waits for the answer to the config's POST any more.
+    pub fn doubt_post(&self, name: &ConfigName) {
+        self.claims().doubt_post(name);
     }
 
     /// The object is gone.
@@ -60,6 +65,11 @@ impl ClaimTable {
     /// Another life of the object has begun.
     pub fn renew(&self, owner: &Owner) {
         self.claims().renew(owner);
+    }
+
+    /// Whether every object is known.
+    pub fn knows_all(&self) -> bool {
+        self.claims().knows_all()
     }
 
     /// Every object is known.

@@ -45,8 +45,6 @@ pub enum ConfigMsg {
     Apply(Arc<Config>),
     /// It is time to look.
     PollDue(Ticket),
-    /// Something happened in the cloud: look now (from a listener).
-    Look,
     /// The answer to [`TokenMsg::Obtain`] (from the token actor).
     SessionReady {
         /// The round it was asked for.
@@ -73,7 +71,6 @@ impl ConfigMsg {
         match self {
             Self::Apply(_) => "Apply",
             Self::PollDue(_) => "PollDue",
-            Self::Look => "Look",
             Self::SessionReady { .. } => "SessionReady",
             Self::Observed(..) => "Observed",
             Self::RoundDone(_) => "RoundDone",
@@ -209,7 +206,6 @@ impl Actor for ConfigActor {
                     self.demand(state, Demand::POLL);
                 }
             }
-            ConfigMsg::Look => self.demand(state, Demand::EVENT),
             ConfigMsg::SessionReady { round, result } => self.session_ready(state, round, result),
             ConfigMsg::Observed(ticket, result) => self.observed(state, ticket, result),
             ConfigMsg::RoundDone(report) => self.round_done(state, *report),
@@ -315,8 +311,4 @@ impl State {
         let status = self.progress.status(&self.config, shared.clock.now());
         shared.status.publish(&self.config.id, Arc::new(status));
     }
-}
-
-fn now() -> std::time::Instant {
-    tokio::time::Instant::now().into_std()
 }

@@ -13,7 +13,7 @@ use crate::boundary::{Clock, Loaded, Store, StoreError};
 use crate::domain::backoff::{Backoff, BackoffPolicy, seed_for};
 use crate::domain::inventory::{Event, Snapshot, apply};
 use crate::planted::{self, Bug};
-use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot};
+use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot, now};
 
 mod handle;
 
@@ -136,7 +136,6 @@ impl Actor for Inventory {
 
     async fn pre_start(&self, me: InventoryRef, args: InventoryArgs) -> Result<State, ActorProcessingErr> {
         args.node.fault_point(Hook::PreStart).await?;
-        let now = tokio::time::Instant::now().into_std();
         let mut state = State {
             node: args.node,
             on_loaded: args.on_loaded,
@@ -150,7 +149,7 @@ impl Actor for Inventory {
             task: TaskSlot::new(),
             retry: TimerSlot::new(),
             deadline: TimerSlot::new(),
-            backoff: Backoff::new(STORE_RETRY, seed_for(self.seed, "inventory"), now),
+            backoff: Backoff::new(STORE_RETRY, seed_for(self.seed, "inventory"), now()),
         };
         match self.handle.working() {
             // A restart: what the predecessor had applied is all there, and may not be persisted.
@@ -392,8 +391,4 @@ fn flatten<T>(result: Result<Result<T, StoreError>, TaskPanicked>) -> Result<T, 
         Ok(Err(error)) => Err(error.to_string()),
         Err(panicked) => Err(panicked.to_string()),
     }
-}
-
-fn now() -> std::time::Instant {
-    tokio::time::Instant::now().into_std()
 }

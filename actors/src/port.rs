@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use crate::domain::config::{ChangePolicy, Config};
+use crate::domain::config::Config;
 use crate::domain::ids::{PortId, VmId};
 use crate::domain::node::NodeConfig;
 use crate::domain::port::{ListedPort, Server, TargetSubnet};
 use crate::domain::vm::{VmInput, VmState, step};
 use crate::inventory::InventoryHandle;
-use crate::supervision::{Hook, Node};
+use crate::supervision::{Hook, Node, now};
 use crate::viola::{ViolaMsg, ViolaRef};
 
 /// Reference to a port actor.
@@ -101,14 +101,14 @@ fn observe(state: &mut State, look: Observe) {
         VmInput {
             vm: &state.vm,
             rules: &look.config.rules,
-            is_pinned: look.config.change_policy != ChangePolicy::Auto,
+            is_pinned: look.config.change_policy.pins_indices(),
             node_name_key: look.config.cloud.node_name_metadata_key.as_deref(),
             subnets: &look.subnets,
             ports: &look.ports,
             server: &look.server,
             delivered: look.delivered.as_deref(),
             delivered_ports: &look.delivered_ports,
-            now: tokio::time::Instant::now().into_std(),
+            now: now(),
         },
     );
     state.memory = memory;

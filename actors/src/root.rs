@@ -229,7 +229,8 @@ impl State {
         }
         self.is_loaded = true;
         self.node.set_phase("running");
-        self.shared.claims.seed(&self.shared.inventory.snapshot());
+        // Persisted or not: what was delivered last decides.
+        self.shared.claims.learn(&self.shared.inventory.applied());
         let names: Vec<_> = self.declared.keys().cloned().collect();
         for name in names {
             self.run(&name).await;
@@ -240,9 +241,27 @@ impl State {
     async fn declare(&mut self, declared: Declared) {
         let name = declared.id().name.clone();
         self.doomed.remove(&name);
+        if let Declared::Invalid(invalid) = &declared {
+            if matches!(self.declared.get(&name), Some(Declared::Invalid(before)) if before == invalid) {
+                return;
+            }
+            tracing::warn!("{name}: {}: {}", invalid.reason, invalid.message);
+        }
+        let is_new_spec = !self.declared.get(&name).is_some_and(|before| is_same_spec(before, &declared));
         self.declared.insert(name.clone(), declared);
         if self.is_loaded {
+            if is_new_spec {
+                self.end_pause(&name);
+            }
             self.run(&name).await;
+        }
+    }
+
+    /// A changed spec may be the cure: it does not wait for the pause of a config that gave up to end. The
+    /// same one told again is none, or a watch that sees our own status would keep such a config busy.
+    fn end_pause(&mut self, name: &ConfigName) {
+        if let Some(slot) = self.configs.get_mut(name).filter(|slot| slot.has_given_up()) {
+            slot.retry_after(Duration::ZERO);
         }
     }
 
@@ -252,8 +271,11 @@ impl State {
             None => self.end(name),
             Some(Declared::Invalid(invalid)) => {
                 let status = progress::invalid(invalid);
-                tracing::warn!("{name}: {}: {}", invalid.reason, invalid.message);
                 self.end(name);
+                if self.configs.get(name).is_none() {
+                    // Nobody is there any more who could hear an answer: an earlier root may have left marks.
+                    self.shared.claims.doubt_post(name);
+                }
                 self.shared.status.publish(&status.id.clone(), Arc::new(status));
             }
             Some(Declared::Valid(config)) => {
@@ -261,10 +283,6 @@ impl State {
                 match self.running.get(name) {
                     Some(id) if *id == config.id => {
                         self.configs.cast(name, ConfigMsg::Apply(Arc::clone(&config)));
-                        // The change may be the cure: it does not wait for the pause to end.
-                        if let Some(slot) = self.configs.get_mut(name).filter(|slot| slot.has_given_up()) {
-                            slot.retry_after(Duration::ZERO);
-                        }
                     }
                     // Another life of the object: it starts when its predecessor has ended.
                     Some(_) => self.end(name),
@@ -356,7 +374,7 @@ impl State {
                 }
                 match self.declared.get(name) {
                     None => self.shared.claims.release(name),
-                    Some(Declared::Invalid(_)) => drop(self.shared.claims.end_post(name)),
+                    Some(Declared::Invalid(_)) => self.shared.claims.doubt_post(name),
                     Some(Declared::Valid(_)) => {}
                 }
                 self.run(name).await;
@@ -372,11 +390,22 @@ impl State {
         };
         let pause = CONFIG_PAUSE * (1 << slot.escalations().saturating_sub(1).min(4));
         slot.retry_after(pause);
+        // It may fail for long: no node waits for an answer that nobody hears.
+        self.shared.claims.doubt_post(name);
         tracing::error!("{exit}, trying again in {pause:?}");
         if let Some(Declared::Valid(config)) = self.declared.get(name) {
             let status = progress::gave_up(config.id.clone(), config.generation, &exit.error);
             self.gave_up.insert(name.clone(), (status.reason, status.message.clone()));
             self.shared.status.publish(&config.id, Arc::new(status));
         }
+    }
+}
+
+fn is_same_spec(before: &Declared, after: &Declared) -> bool {
+    match (before, after) {
+        (Declared::Valid(before), Declared::Valid(after)) => {
+            before.id == after.id && before.revision == after.revision
+        }
+        _ => false,
     }
 }

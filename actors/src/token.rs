@@ -14,7 +14,7 @@ use crate::config::{ConfigMsg, ConfigRef};
 use crate::domain::backoff::{Backoff, BackoffPolicy, seed_for};
 use crate::domain::config::Config;
 use crate::domain::reason::Reason;
-use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot};
+use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot, now};
 
 /// A login behind which everything waits ends at the latest after this many request timeouts: the
 /// look-up of the provider, the login, and the same once more.
@@ -222,8 +222,4 @@ fn answer(owner: &ConfigRef, round: u64, result: Result<Session, CloudError>) {
 fn login_limit(config: &Config) -> Duration {
     let crate::domain::config::CredentialSource::Contrabass { timeout, .. } = &config.cloud.source;
     (config.cloud.timeout.max(*timeout)) * LOGIN_TIMEOUTS
-}
-
-fn now() -> std::time::Instant {
-    tokio::time::Instant::now().into_std()
 }

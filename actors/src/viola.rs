@@ -26,16 +26,16 @@ use crate::domain::settle::Settled;
 use crate::domain::status::DownPortRetry;
 use crate::domain::vm::Decision;
 use crate::inventory::{InventoryHandle, Kept};
-use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot};
+use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot, now};
 
 mod down_ports;
-mod history;
 mod ledger;
 mod posting;
 mod remembering;
 mod settling;
 
 use ledger::Ledger;
+pub use posting::POST_DEADLINE;
 
 /// How long a POST that is under way at a stop may still take.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -256,6 +256,8 @@ impl Actor for Viola {
                 self.claims.end_post(&state.config.id.name);
             }
         }
+        // The inventory ends last: what it lost by a crash of its own reaches it now or never.
+        self.send_ledger(state);
         Ok(())
     }
 }
@@ -287,10 +289,7 @@ impl Viola {
         if let Some(gathering) = &mut state.gathering {
             gathering.missing.retain(|vm| listed.contains(vm));
         }
-        if config.removal_policy == RemovalPolicy::Prune {
-            // Their records go: a VM that is put back is sent anew.
-            state.outbox.retain_vms(&listed);
-        }
+        state.forget_pruned();
         self.retain_claims(&config);
         if config.paused {
             state.node.set_phase("paused");
@@ -343,6 +342,13 @@ impl Viola {
 }
 
 impl State {
+    /// The records of VMs that are not listed any more go: one that is put back is sent anew.
+    fn forget_pruned(&mut self) {
+        if self.config.removal_policy == RemovalPolicy::Prune {
+            self.outbox.retain_vms(&self.config.vms.iter().cloned().collect());
+        }
+    }
+
     fn arm_resync(&mut self) {
         match self.config.polling.resync {
             Some(interval) => self.resync.arm(interval, &self.me, ViolaMsg::ResyncDue),
@@ -374,8 +380,4 @@ impl State {
 
 fn owner_of(config: &Config) -> Owner {
     Owner { id: config.id.clone(), created: config.created }
-}
-
-fn now() -> std::time::Instant {
-    tokio::time::Instant::now().into_std()
 }

@@ -55,7 +55,7 @@ impl Objects {
     }
 
     async fn from_folder(settings: &Settings, options: &Options, folder: &Path) -> Result<Self, StartError> {
-        let first_seen = first_seen(&settings.inventory.db_path, settings.inventory.enabled);
+        let first_seen = settings.inventory.enabled.then(|| first_seen(&settings.inventory.db_path));
         let clock = Arc::clone(&options.clock);
         let defaults = settings.defaults.clone();
         let started = FolderSource::start(folder, options.folder, defaults, first_seen, clock).await;

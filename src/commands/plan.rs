@@ -99,7 +99,8 @@ async fn run(settings: &Settings, plan: &Plan) -> Result<Vec<ConfigPlan>, String
 
 /// Who owns which node, by the inventory. Where every object is known, those that are gone own nothing.
 fn known_claims(known: &Snapshot, plan: &Plan, declared: &[Declared]) -> Claims {
-    let mut claims = Claims::from_snapshot(known);
+    let mut claims = Claims::default();
+    claims.learn(known);
     if matches!(plan.target, PlanTarget::All) {
         claims.retain_configs(&declared.iter().map(|declared| declared.id().name.clone()).collect());
     }
@@ -159,6 +160,8 @@ fn from_file(settings: &Settings, plan: &Plan, file: &Path) -> Result<Input, Str
         uid: raw.uid.clone().unwrap_or_else(|| "".into()),
         generation: raw.generation.unwrap_or(1),
         created: plan.created.or(raw.created).unwrap_or(now),
+        // A plan sends nothing: it need not know more than this run does.
+        is_remembered: true,
     };
     let declared =
         parsed.objects.configs.iter().map(|raw| declare(raw, &life(raw), &settings.defaults)).collect();
@@ -183,7 +186,7 @@ async fn from_folder(settings: &Settings, folder: &Path, known: &Snapshot) -> Re
         folder,
         FolderOptions::default(),
         settings.defaults.clone(),
-        first_seen,
+        Some(first_seen),
         Arc::new(SystemClock),
     )
     .await

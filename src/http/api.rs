@@ -7,11 +7,15 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::error::ApiError;
+use super::docs::document;
+use super::error::{ApiError, ErrorBody};
+use super::guard::GuardLimits;
 use super::readers::{ConfigReader, HealthReader, InventoryReader, TreeReader};
 use super::token_file::TokenFile;
-use super::{auth, configs, guard, interfaces};
+use super::{auth, configs, guard, interfaces, openapi};
 
 /// Who leads, while it is another replica.
 pub type Standby = Arc<dyn Fn() -> Option<String> + Send + Sync>;
@@ -47,29 +51,53 @@ pub(super) struct Api {
 /// The inventory routes, the state of configs and actors, and health.
 pub fn api_router(parts: ApiParts) -> Router {
     let api = Api { parts: Arc::new(parts) };
-    let admitted = Router::new()
-        .route("/v1/interfaces/providers", get(interfaces::providers))
-        .route("/v1/interfaces/node-configs", get(interfaces::by_provider_id))
+    let (admitted, _) = admitted().split_for_parts();
+    let admitted = admitted
         .route("/v1/interfaces/node-configs/by-instance/", get(interfaces::without_instance))
-        .route("/v1/interfaces/node-configs/by-instance/{instanceId}", get(interfaces::by_instance))
-        .route("/v1/configs", get(configs::list))
-        .route("/v1/configs/{namespace}/{name}", get(configs::one))
-        .route("/v1/actors", get(configs::actors))
         .route_layer(middleware::from_fn_with_state(api.clone(), auth::admit));
-    let open = Router::new().route("/healthz", get(healthz));
-    guarded(admitted.merge(open).with_state(api))
+    let (open, _) = open().split_for_parts();
+    let router = admitted.merge(open).with_state(api).merge(document(openapi::document()));
+    guarded(router, GuardLimits::default())
+}
+
+/// The routes that ask for the token, with their place in the document.
+pub(super) fn admitted() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(interfaces::providers))
+        .routes(routes!(interfaces::by_provider_id))
+        .routes(routes!(interfaces::by_instance))
+        .routes(routes!(configs::list))
+        .routes(routes!(configs::one))
+        .routes(routes!(configs::actors))
+}
+
+/// The routes that do not.
+pub(super) fn open() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(healthz))
 }
 
 /// JSON for what no route answers, and the guard in front of all.
-pub(super) fn guarded(router: Router) -> Router {
+pub(crate) fn guarded(router: Router, limits: GuardLimits) -> Router {
     router
         .fallback(|| async { ApiError::not_found("no such path") })
         .method_not_allowed_fallback(|| async {
-            ApiError::method_not_allowed("only GET and HEAD are allowed")
+            ApiError::method_not_allowed("this method is not allowed here; see the header allow")
         })
-        .layer(middleware::from_fn(guard::guard))
+        .layer(middleware::from_fn_with_state(limits, guard::guard))
 }
 
+/// Health
+///
+/// Whether the process works at all.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "health",
+    responses(
+        (status = 200, description = "It works.", body = String, content_type = "text/plain", example = "ok"),
+        (status = 503, description = "It does not: restart it.", body = ErrorBody)
+    )
+)]
 async fn healthz(State(api): State<Api>) -> Response {
     alive(&*api.parts.health)
 }

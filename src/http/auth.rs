@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use super::api::Api;
 use super::error::ApiError;
-use super::token_file::is_same_secret;
+use super::token_file::{TokenFile, is_same_secret};
 
 /// In front of `/v1/*`: the bearer token, where one is set, and then the question whether this replica knows
 /// anything.
@@ -16,7 +16,7 @@ pub(super) async fn admit(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    check_token(&api, request.headers()).await?;
+    check_token(api.parts.token.as_ref(), request.headers()).await?;
     if let Some(leader) = api.parts.standby.as_ref().and_then(|standby| standby()) {
         let text = format!("this replica stands by; ask the leader, {leader}");
         return Err(ApiError::unavailable(text));
@@ -24,8 +24,18 @@ pub(super) async fn admit(
     Ok(next.run(request).await)
 }
 
-async fn check_token(api: &Api, headers: &HeaderMap) -> Result<(), ApiError> {
-    let Some(file) = &api.parts.token else {
+/// The bearer token alone, where one is set.
+pub(crate) async fn admit_bearer(
+    State(token): State<Option<TokenFile>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    check_token(token.as_ref(), request.headers()).await?;
+    Ok(next.run(request).await)
+}
+
+async fn check_token(token: Option<&TokenFile>, headers: &HeaderMap) -> Result<(), ApiError> {
+    let Some(file) = token else {
         return Ok(());
     };
     let expected = file.token().await.map_err(|error| {

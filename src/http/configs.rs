@@ -17,11 +17,29 @@ use serde::Serialize;
 
 use super::answer::Answer;
 use super::api::Api;
-use super::error::ApiError;
+use super::error::{ApiError, ErrorBody};
 use super::page::Page;
 use super::query::Query;
+use super::schemas::{Actor, ConfigDetail, Configs};
 
-/// `GET /v1/configs`: all of them, without the ports of each VM.
+/// All configs
+///
+/// Without the ports of each VM.
+#[utoipa::path(
+    get,
+    path = "/v1/configs",
+    tag = "configs",
+    params(("limit" = Option<u32>, Query, description = "At most so many entries; without it all.", minimum = 1),
+        ("continue" = Option<String>, Query, description = "Goes on behind an answer with a limit: its `continue`.")),
+    responses(
+        (status = 200, description = "All configs.", body = Configs),
+        (status = 400, description = "A parameter is missing or wrong.", body = ErrorBody),
+        (status = 304, description = "As the `ETag` in `If-None-Match` says."),
+        (status = 401, description = "A bearer token is required (where one is set).", body = ErrorBody),
+        (status = 503, description = "Another replica leads; the message names it.", body = ErrorBody)
+    ),
+    security((), ("bearer" = []))
+)]
 pub(super) async fn list(
     State(api): State<Api>,
     query: Query,
@@ -37,7 +55,23 @@ pub(super) async fn list(
     Answer::object("{\"configs\":[", configs, write_summary, more).respond(&headers).await
 }
 
-/// `GET /v1/configs/{namespace}/{name}`: one, with the verdict of each port.
+/// One config
+///
+/// With the verdict of each port.
+#[utoipa::path(
+    get,
+    path = "/v1/configs/{namespace}/{name}",
+    tag = "configs",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses(
+        (status = 200, description = "One config.", body = ConfigDetail),
+        (status = 404, description = "There is none.", body = ErrorBody),
+        (status = 304, description = "As the `ETag` in `If-None-Match` says."),
+        (status = 401, description = "A bearer token is required (where one is set).", body = ErrorBody),
+        (status = 503, description = "Another replica leads; the message names it.", body = ErrorBody)
+    ),
+    security((), ("bearer" = []))
+)]
 pub(super) async fn one(
     State(api): State<Api>,
     Path((namespace, name)): Path<(String, String)>,
@@ -52,7 +86,21 @@ pub(super) async fn one(
     Answer::single(config).respond(&headers).await
 }
 
-/// `GET /v1/actors`: the supervision tree as it is.
+/// The actors
+///
+/// The supervision tree as it is.
+#[utoipa::path(
+    get,
+    path = "/v1/actors",
+    tag = "configs",
+    responses(
+        (status = 200, description = "The actors.", body = Actor),
+        (status = 304, description = "As the `ETag` in `If-None-Match` says."),
+        (status = 401, description = "A bearer token is required (where one is set).", body = ErrorBody),
+        (status = 503, description = "Another replica leads; the message names it.", body = ErrorBody)
+    ),
+    security((), ("bearer" = []))
+)]
 pub(super) async fn actors(State(api): State<Api>, headers: HeaderMap) -> Result<Response, ApiError> {
     Answer::single(api.parts.tree.tree()).respond(&headers).await
 }

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use utoipa::ToSchema;
 
 /// A request that is not answered with what was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +15,25 @@ pub struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: Cow<'static, str>,
+}
+
+/// Every error of the API.
+#[derive(ToSchema)]
+#[schema(as = Error)]
+#[allow(dead_code, reason = "what the document says of `ApiError`'s body")]
+pub(crate) struct ErrorBody {
+    error: ErrorText,
+}
+
+#[derive(ToSchema)]
+#[schema(as = ErrorText)]
+#[allow(dead_code, reason = "what the document says of `ApiError`'s body")]
+struct ErrorText {
+    /// One word.
+    #[schema(example = "bad_request")]
+    code: String,
+    /// What is wrong, for a person.
+    message: String,
 }
 
 macro_rules! errors {

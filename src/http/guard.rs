@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -14,15 +14,36 @@ use super::query::is_well_encoded;
 
 /// The longest path and query: several times what any route takes.
 const MAX_TARGET: usize = 4096;
-/// No route takes a body; clients that send a small one anyway are forgiven.
-const MAX_BODY: u64 = 16 * 1024;
-/// Every answer comes from memory; what takes longer than this is stuck.
-const DEADLINE: Duration = Duration::from_secs(30);
 
-pub(super) async fn guard(request: Request, next: Next) -> Result<Response, ApiError> {
-    check(&request)?;
+/// What the routes of one server allow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GuardLimits {
+    /// The longest body that is announced.
+    pub(crate) body: u64,
+    /// The longest that a route may take.
+    pub(crate) deadline: Duration,
+}
+
+impl Default for GuardLimits {
+    /// For routes that only tell.
+    fn default() -> Self {
+        Self {
+            // None takes a body; clients that send a small one anyway are forgiven.
+            body: 16 * 1024,
+            // Every answer comes from memory; what takes longer than this is stuck.
+            deadline: Duration::from_secs(30),
+        }
+    }
+}
+
+pub(super) async fn guard(
+    State(limits): State<GuardLimits>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    check(&request, limits.body)?;
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
-    match tokio::time::timeout(DEADLINE, answer).await {
+    match tokio::time::timeout(limits.deadline, answer).await {
         Ok(Ok(response)) => Ok(response),
         Ok(Err(_panic)) => {
             tracing::error!("a route panicked");
@@ -32,7 +53,7 @@ pub(super) async fn guard(request: Request, next: Next) -> Result<Response, ApiE
     }
 }
 
-fn check(request: &Request) -> Result<(), ApiError> {
+fn check(request: &Request, max_body: u64) -> Result<(), ApiError> {
     let uri = request.uri();
     let query = uri.query().unwrap_or_default();
     if uri.path().len() + query.len() > MAX_TARGET {
@@ -43,8 +64,8 @@ fn check(request: &Request) -> Result<(), ApiError> {
         let text = "path or query is not well percent-encoded UTF-8";
         return Err(ApiError::bad_request(text));
     }
-    if body_length(request.headers()) > MAX_BODY {
-        let text = format!("the body is longer than {MAX_BODY} bytes");
+    if body_length(request.headers()) > max_body {
+        let text = format!("the body is longer than {max_body} bytes");
         return Err(ApiError::payload_too_large(text));
     }
     Ok(())

@@ -13,13 +13,31 @@ use serde::{Serialize, Serializer};
 
 use super::answer::Answer;
 use super::api::Api;
-use super::error::ApiError;
+use super::error::{ApiError, ErrorBody};
 use super::page::Page;
 use super::query::Query;
+use super::schemas::{Providers, Record as RecordSchema};
 
 type Records = Vec<Arc<Record>>;
 
-/// `GET /v1/interfaces/providers`
+/// Workload clusters and their nodes
+///
+/// Sorted by provider and node.
+#[utoipa::path(
+    get,
+    path = "/v1/interfaces/providers",
+    tag = "interfaces",
+    params(("limit" = Option<u32>, Query, description = "At most so many entries; without it all.", minimum = 1),
+        ("continue" = Option<String>, Query, description = "Goes on behind an answer with a limit: its `continue`.")),
+    responses(
+        (status = 200, description = "Workload clusters and their nodes.", body = Providers),
+        (status = 400, description = "A parameter is missing or wrong.", body = ErrorBody),
+        (status = 304, description = "As the `ETag` in `If-None-Match` says."),
+        (status = 401, description = "A bearer token is required (where one is set).", body = ErrorBody),
+        (status = 503, description = "The inventory is disabled or not loaded yet, or another replica leads.", body = ErrorBody)
+    ),
+    security((), ("bearer" = []))
+)]
 pub(super) async fn providers(
     State(api): State<Api>,
     query: Query,
@@ -35,7 +53,25 @@ pub(super) async fn providers(
     answer.respond(&headers).await
 }
 
-/// `GET /v1/interfaces/node-configs?providerId=`
+/// What was delivered to the nodes of one workload cluster
+///
+/// An unknown `providerId` has none.
+#[utoipa::path(
+    get,
+    path = "/v1/interfaces/node-configs",
+    tag = "interfaces",
+    params(("providerId" = String, Query, description = "An object's `k8sProviderID`."),
+        ("limit" = Option<u32>, Query, description = "At most so many entries; without it all.", minimum = 1),
+        ("continue" = Option<String>, Query, description = "Goes on behind an answer with a limit: its `x-continue`.")),
+    responses(
+        (status = 200, description = "What was delivered to the nodes of one workload cluster.", body = Vec<RecordSchema>),
+        (status = 400, description = "A parameter is missing or wrong.", body = ErrorBody),
+        (status = 304, description = "As the `ETag` in `If-None-Match` says."),
+        (status = 401, description = "A bearer token is required (where one is set).", body = ErrorBody),
+        (status = 503, description = "The inventory is disabled or not loaded yet, or another replica leads.", body = ErrorBody)
+    ),
+    security((), ("bearer" = []))
+)]
 pub(super) async fn by_provider_id(
     State(api): State<Api>,
     query: Query,
@@ -48,7 +84,27 @@ pub(super) async fn by_provider_id(
     respond(records, &query, &headers).await
 }
 
-/// `GET /v1/interfaces/node-configs/by-instance/{instanceId}[?providerId=]`
+/// What was delivered to one VM
+///
+/// In any case of letters; in several workload clusters, if it is a node of several.
+#[utoipa::path(
+    get,
+    path = "/v1/interfaces/node-configs/by-instance/{instanceId}",
+    tag = "interfaces",
+    params(("instanceId" = String, Path, description = "UUID of the VM."),
+        ("providerId" = Option<String>, Query, description = "Only of this workload cluster."),
+        ("limit" = Option<u32>, Query, description = "At most so many entries; without it all.", minimum = 1),
+        ("continue" = Option<String>, Query, description = "Goes on behind an answer with a limit: its `x-continue`.")),
+    responses(
+        (status = 200, description = "What was delivered to one VM.", body = Vec<RecordSchema>),
+        (status = 400, description = "A parameter is missing or wrong.", body = ErrorBody),
+        (status = 404, description = "There is none.", body = ErrorBody),
+        (status = 304, description = "As the `ETag` in `If-None-Match` says."),
+        (status = 401, description = "A bearer token is required (where one is set).", body = ErrorBody),
+        (status = 503, description = "The inventory is disabled or not loaded yet, or another replica leads.", body = ErrorBody)
+    ),
+    security((), ("bearer" = []))
+)]
 pub(super) async fn by_instance(
     State(api): State<Api>,
     Path(instance): Path<String>,
@@ -58,9 +114,9 @@ pub(super) async fn by_instance(
     let snapshot = snapshot(&api)?;
     let vm = VmId::new(instance);
     let provider = query.get("providerId");
-    let records = select(&snapshot, |record| {
-        record.instance_id == vm && provider.is_none_or(|provider| record.provider_id.as_str() == provider)
-    });
+    let is_asked_for =
+        |record: &&Arc<Record>| provider.is_none_or(|provider| record.provider_id.as_str() == provider);
+    let records: Records = snapshot.records.of_vm(&vm).filter(is_asked_for).cloned().collect();
     if records.is_empty() {
         return Err(ApiError::not_found("no node config of this instance"));
     }

@@ -10,6 +10,7 @@ use axum::{Json, Router};
 use serde_json::json;
 
 use super::api::{alive, guarded};
+use super::guard::GuardLimits;
 use super::readers::HealthReader;
 use crate::telemetry::MetricsHandle;
 
@@ -21,7 +22,7 @@ pub fn probe_router(health: Health) -> Router {
         .route("/healthz", get(|State(health): State<Health>| async move { alive(&*health) }))
         .route("/readyz", get(readyz))
         .with_state(health);
-    guarded(router)
+    guarded(router, GuardLimits::default())
 }
 
 async fn readyz(State(health): State<Health>) -> Response {
@@ -40,5 +41,5 @@ pub fn metrics_router(metrics: MetricsHandle) -> Router {
         let format = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
         (format, metrics.render())
     };
-    guarded(Router::new().route("/metrics", get(render)).with_state(metrics))
+    guarded(Router::new().route("/metrics", get(render)).with_state(metrics), GuardLimits::default())
 }

@@ -20,7 +20,8 @@ use super::stall::StallGuard;
 pub struct ServeLimits {
     /// Connections at a time; more wait in the kernel's queue.
     pub connections: usize,
-    /// Until the head of a request is there; also how long an idle connection is kept.
+    /// Until the head of a request is there, the TLS handshake included; also how long an idle connection is
+    /// kept.
     pub head: Duration,
     /// The longest head of a request in bytes; a longer one is answered with 431.
     pub head_size: usize,
@@ -35,13 +36,21 @@ impl Default for ServeLimits {
         Self {
             // A console, Prometheus, a few scripts; each connection costs some 20 KiB.
             connections: 512,
-            // Above Prometheus' and browsers' usual pauses would be minutes; a new connection is cheap.
-            head: Duration::from_secs(30),
+            // So long do connections that say nothing keep others out when all places are taken. Above
+            // Prometheus' and browsers' usual pauses would be minutes, and a new connection is cheap.
+            head: Duration::from_secs(5),
             head_size: 16 * 1024,
             stall: Duration::from_secs(30),
             // Well within Kubernetes' 30 s, of which the tree needs some too.
             grace: Duration::from_secs(5),
         }
+    }
+}
+
+impl ServeLimits {
+    /// For probes and metrics: a kubelet, a few Prometheus.
+    pub fn for_machines() -> Self {
+        Self { connections: 64, ..Self::default() }
     }
 }
 

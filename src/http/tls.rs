@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use axum::serve::Listener;
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -46,8 +46,18 @@ impl Certificate {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&self.cert)
             .and_then(Iterator::collect)
             .map_err(|error| of(&self.cert, error.to_string()))?;
-        let key =
-            PrivateKeyDer::from_pem_file(&self.key).map_err(|error| of(&self.key, error.to_string()))?;
+        if chain.is_empty() {
+            return Err(of(&self.cert, "there is no PEM certificate in it".to_owned()));
+        }
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| {
+            of(
+                &self.key,
+                match error {
+                    pem::Error::NoItemsFound => "there is no PEM private key in it".to_owned(),
+                    error => error.to_string(),
+                },
+            )
+        })?;
         let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
         let mut config = config.map_err(|error| of(&self.cert, error.to_string()))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -211,6 +221,11 @@ mod tests {
         std::fs::write(&certificate.key, "nonsense").unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let error = TlsListener::new(listener, certificate.clone()).err().unwrap();
-        assert_eq!(error.path, certificate.key.display().to_string());
+        let expect = format!("{}: there is no PEM private key in it", certificate.key.display());
+        assert_eq!(error.to_string(), expect);
+        std::fs::write(&certificate.cert, "nonsense").unwrap();
+        let error = certificate.config().err().unwrap();
+        let expect = format!("{}: there is no PEM certificate in it", certificate.cert.display());
+        assert_eq!(error.to_string(), expect);
     }
 }

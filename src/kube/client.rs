@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hyper_util::client::proxy::matcher::Matcher;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 use kube::{Client, Config};
+use secrecy::SecretString;
 
 /// A connection that does not come about within this time does not come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,10 +28,40 @@ pub struct ConnectError(String);
 /// # Errors
 /// When no cluster is named, or what names it cannot be used.
 pub async fn connect(kubeconfig: &[PathBuf]) -> Result<Client, ConnectError> {
-    let (mut config, own_proxy) = match kubeconfig {
+    let (config, own_proxy) = match kubeconfig {
         [] => infer().await?,
         files => from_files(files).await?,
     };
+    client_of(config, own_proxy)
+}
+
+/// A cluster that is named by the address of its API server rather than by a kubeconfig.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// `https://host:port`.
+    pub url: String,
+    /// A bearer token; none: as nobody.
+    pub token: Option<SecretString>,
+    /// A file with PEM certificates to trust instead of the system's. It is read again when it changes.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// A client for one API server. Nothing is sent yet.
+///
+/// # Errors
+/// When the address or the certificates cannot be used.
+pub fn connect_to(server: &Server) -> Result<Client, ConnectError> {
+    let url = server.url.parse().map_err(|error| ConnectError(format!("{}: {error}", server.url)))?;
+    let mut config = Config::new(url);
+    if let Some(file) = &server.ca_file {
+        std::fs::metadata(file).map_err(|error| ConnectError(format!("{}: {error}", file.display())))?;
+        config.root_cert_file = Some(file.clone());
+    }
+    config.auth_info = AuthInfo { token: server.token.clone(), ..AuthInfo::default() };
+    client_of(config, None)
+}
+
+fn client_of(mut config: Config, own_proxy: Option<String>) -> Result<Client, ConnectError> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     // Whoever calls retries, with a back-off of its own and a log line that says so.
     config.default_retry = false;

@@ -2,6 +2,7 @@
 //! brings them, the Secrets they name, and the status they get.
 
 pub mod client;
+pub mod node_config;
 mod observed;
 pub mod openstack_config;
 pub mod raw_object;

@@ -47,6 +47,8 @@ pub struct Life {
     pub generation: i64,
     /// When it began.
     pub created: Timestamp,
+    /// Whether a later start will know `created` too.
+    pub is_remembered: bool,
 }
 
 /// An object that cannot even be named.
@@ -103,7 +105,12 @@ impl RawObject {
 
     /// The life that the object itself tells of: complete from an API server.
     pub fn life(&self) -> Option<Life> {
-        Some(Life { uid: self.uid.clone()?, generation: self.generation?, created: self.created? })
+        Some(Life {
+            uid: self.uid.clone()?,
+            generation: self.generation?,
+            created: self.created?,
+            is_remembered: true,
+        })
     }
 
     /// The identity of `life` of this object.

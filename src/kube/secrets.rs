@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use multinic_actors::boundary::BoxFuture;
-use secrecy::SecretString;
 
 use super::client::{CALL_TIMEOUT, CallError, call};
 use crate::secrets::{SecretData, SecretError, SecretSource};
@@ -79,9 +78,11 @@ impl Copies {
 }
 
 fn decode(secret: Secret) -> SecretData {
-    let data = secret.data.unwrap_or_default().into_iter();
-    data.filter_map(|(key, value)| Some((key, SecretString::from(String::from_utf8(value.0).ok()?))))
-        .collect()
+    let mut decoded = SecretData::default();
+    for (key, value) in secret.data.unwrap_or_default() {
+        decoded.insert_bytes(&key, value.0);
+    }
+    decoded
 }
 
 #[cfg(test)]
@@ -96,11 +97,11 @@ mod tests {
     }
 
     fn data(value: &str) -> SecretData {
-        [("k".to_owned(), SecretString::from(value))].into()
+        [("k", value)].into()
     }
 
     fn value(read: Result<Option<SecretData>, SecretError>) -> Option<String> {
-        Some(read.unwrap()?["k"].expose_secret().to_owned())
+        Some(read.unwrap()?.text("k").unwrap().expose_secret().to_owned())
     }
 
     #[test]
@@ -117,11 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_no_text_are_left_out() {
+    fn a_value_that_is_no_text_is_known_as_such() {
         let entry = |key: &str, value: &[u8]| (key.to_owned(), ByteString(value.to_vec()));
         let data = [entry("k", b"v"), entry("binary", &[0xff, 0xfe])].into();
         let secret = Secret { data: Some(data), ..Secret::default() };
         let decoded = decode(secret);
-        assert_eq!(Vec::from_iter(decoded.keys()), ["k"]);
+        assert_eq!(decoded.text("k").unwrap().expose_secret(), "v");
+        let error = |key| decoded.text(key).unwrap_err().to_string();
+        assert_eq!(error("binary"), "has no UTF-8 text in key binary; save it as UTF-8");
+        assert_eq!(error("other"), "has no key other");
     }
 }

@@ -308,10 +308,17 @@ fn read_baseline(settings: &Settings, life: &Life, problems: &mut Problems) -> B
         time
     });
     if problems.flag("spec.settings.includeExistingPorts", &settings.include_existing_ports) {
-        Baseline::Any
-    } else {
-        Baseline::Since(whole_second(given.unwrap_or(life.created)))
+        return Baseline::Any;
     }
+    if given.is_none() && !life.is_remembered && !problems.concern(field) {
+        problems.missing(
+            "metadata.creationTimestamp",
+            "is needed, as without an inventory (--inventory-enabled=false) the time an object was first seen \
+             is forgotten at a restart and its ports would be left out; or set settings.portsCreatedAfter, or \
+             settings.includeExistingPorts: true",
+        );
+    }
+    Baseline::Since(whole_second(given.unwrap_or(life.created)))
 }
 
 /// RFC 3339, or without a zone and then UTC, as Neutron's `created_at`; also a date alone.

@@ -110,6 +110,7 @@ impl Names {
         }
         let looked = nova::look_up(api, root, stale, refresh.pages).await;
         let failure = looked.failure.clone();
+        tell_change(root, refresh.failed.is_some(), failure.as_deref());
         refresh.failed = failure.clone().map(|problem| (Instant::now(), problem));
         refresh.pages = looked.pages.unwrap_or(refresh.pages);
         self.take_over(looked);
@@ -125,5 +126,16 @@ impl Names {
             known.insert(vm, Known { server, read: now, used });
         }
         known.retain(|_, entry| entry.used.elapsed() < FORGET_AFTER);
+    }
+}
+
+/// While all names are known an outage shows nowhere else. One line when it begins and one when it is over.
+fn tell_change(root: &Url, was_failing: bool, failure: Option<&str>) {
+    match failure {
+        Some(problem) if !was_failing => {
+            tracing::warn!(nova = %root, "{problem}; the server names that are known stay in use");
+        }
+        None if was_failing => tracing::info!(nova = %root, "server names are read again"),
+        _ => {}
     }
 }

@@ -5,13 +5,13 @@ use multinic_actors::domain::config::{DEFAULT_KEY_SECRET, EncryptKeySource, Secr
 use multinic_actors::domain::reason::Reason;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::secrets::SecretSource;
+use crate::secrets::{NoText, SecretSource};
 
 /// Why a Secret's value cannot be had.
 enum Missing {
     /// There is no such Secret, no such key in it, or it is blank: what is wrong.
     Absent(String),
-    /// The Secret could not be read.
+    /// The Secret could not be read, or its value is no text.
     Unreadable(String),
 }
 
@@ -34,9 +34,13 @@ async fn value(
         Ok(None) => return Err(Missing::Absent(format!("there is no Secret {namespace}/{name}"))),
         Err(error) => return Err(Missing::Unreadable(error.to_string())),
     };
-    let Some(value) = data.get(key) else {
-        return Err(Missing::Absent(format!("Secret {namespace}/{name} has no key {key}")));
-    };
+    let value = data.text(key).map_err(|problem| {
+        let text = format!("Secret {namespace}/{name} {problem}");
+        match problem {
+            NoText::Absent(_) => Missing::Absent(text),
+            NoText::Binary(_) => Missing::Unreadable(text),
+        }
+    })?;
     match value.expose_secret().trim() {
         "" => Err(Missing::Absent(format!("Secret {namespace}/{name}: key {key} is empty"))),
         text => Ok(SecretString::from(text)),
@@ -112,9 +116,7 @@ mod tests {
                     name: name.to_owned(),
                     problem: "forbidden".to_owned(),
                 }),
-                Some(secrets) => Ok(secrets
-                    .get(name)
-                    .map(|(key, value)| SecretData::from([((*key).to_owned(), SecretString::from(*value))]))),
+                Some(secrets) => Ok(secrets.get(name).map(|(key, value)| SecretData::from([(*key, *value)]))),
             };
             Box::pin(std::future::ready(answer))
         }

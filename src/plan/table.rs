@@ -28,10 +28,19 @@ pub fn render(plans: &[ConfigPlan]) -> String {
     let totals = totals(plans);
     let _ = writeln!(
         text,
-        "{} configs: {} nodes would be sent, {} have it already, {} VMs are skipped, {} nodes in use would change",
-        totals.configs, totals.send, totals.same, totals.skipped, totals.changed,
+        "{}: {} would be sent, {} already delivered, {} skipped, {} in use would change",
+        count(totals.configs, "config"),
+        count(totals.send, "node"),
+        totals.same,
+        count(totals.skipped, "VM"),
+        count(totals.changed, "node"),
     );
     text
+}
+
+/// `1 node`, `2 nodes`.
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn rows(plan: &ConfigPlan) -> Vec<[String; 6]> {

@@ -63,6 +63,15 @@ impl<'a> Reader<'a> {
         self.value(name, text.filter(|text| !text.trim().is_empty()), parse)
     }
 
+    /// The variable; an empty one counts as not set.
+    pub(super) fn variable<T>(
+        &mut self,
+        variable: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        self.either(variable, &None, variable, parse)
+    }
+
     pub(super) fn choice<T: Copy>(
         &mut self,
         name: &str,

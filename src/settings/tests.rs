@@ -46,12 +46,12 @@ fn without_anything_said_it_runs_with_the_documented_defaults() {
             token_file: None,
             tls: None,
         },
-        viola: ViolaSettings { timeout: Duration::from_secs(30), insecure_tls: false, token_file: None },
+        viola: DeliverySettings { timeout: Duration::from_secs(30), insecure_tls: false, token_file: None },
         metrics_address: Some(ListenAddress::any(8080)),
         health_address: Some(ListenAddress::any(8081)),
         ca_bundle: None,
         defaults: Defaults::default(),
-        cloud: CloudLimits { max_in_flight: 4, rate: 10.0, burst: 20, neutron_request_bytes: 3800 },
+        cloud: CloudSettings { max_in_flight: 4, rate: 10.0, burst: 20, neutron_request_bytes: 3800 },
         log: LogSettings { format: None, level: "info".into() },
     };
     assert_eq!(settings, expect);
@@ -73,7 +73,7 @@ fn a_flag_goes_before_the_environment_and_an_empty_variable_is_not_set() {
     assert_eq!(from_env.inventory.address.to_string(), "127.0.0.1:1");
     assert_eq!(from_env.inventory.db_path, PathBuf::from("/data/i.json"));
     assert_eq!(from_env.defaults.viola_endpoint.as_deref(), Some("http://viola"));
-    let expect = ViolaSettings {
+    let expect = DeliverySettings {
         timeout: Duration::from_secs(60),
         insecure_tls: true,
         token_file: Some("/token".into()),
@@ -312,7 +312,7 @@ fn settings_that_have_no_variable_are_read_from_flags() {
     assert_eq!(settings.ca_bundle, Some("/ca".into()));
     assert_eq!(settings.defaults.interface_order, InterfaceOrder::Mac);
     assert_eq!(settings.defaults.change_policy, ChangePolicy::AddOnly);
-    let limits = CloudLimits { max_in_flight: 8, rate: 2.5, burst: 5, neutron_request_bytes: 15000 };
+    let limits = CloudSettings { max_in_flight: 8, rate: 2.5, burst: 5, neutron_request_bytes: 15000 };
     assert_eq!(settings.cloud, limits);
     assert_eq!(settings.log.level, "info,multinic_operator=debug");
 }
@@ -320,7 +320,8 @@ fn settings_that_have_no_variable_are_read_from_flags() {
 #[test]
 fn commands_are_read_and_flags_may_stand_on_either_side() {
     assert_eq!(command(&["run"]), Command::Run);
-    assert_eq!(command(&["crd"]), Command::Crd);
+    assert_eq!(command(&["crd"]), Command::Crd(CrdKind::OpenstackConfig));
+    assert_eq!(command(&["crd", "MultiNicNodeConfig"]), Command::Crd(CrdKind::MultiNicNodeConfig));
     assert_eq!(command(&["demo"]), Command::Demo { duration: None });
     let duration = Some(Duration::from_secs(60));
     assert_eq!(command(&["demo", "--for", "1m"]), Command::Demo { duration });
@@ -389,4 +390,17 @@ fn namespaces_to_watch_are_names() {
     assert_eq!(Vec::from_iter(namespaces("")), Vec::<String>::new());
     let problem = Settings::parse(["--watch-namespaces=a,B.c".into()], |_| None).unwrap_err().to_string();
     assert!(problem.contains("--watch-namespaces: \"B.c\" is not the name of a namespace"), "{problem}");
+}
+
+#[test]
+fn a_viola_timeout_beyond_the_trees_own_deadline_is_refused() {
+    let longest = settings(&["--viola-timeout=5m"], &[]);
+    assert_eq!(longest.viola.timeout, Duration::from_secs(300));
+    for (args, env, named) in [
+        (&["--viola-timeout=5m1s"][..], &[][..], "--viola-timeout"),
+        (&[], &[("VIOLA_TIMEOUT", "1h")], "VIOLA_TIMEOUT"),
+    ] {
+        let [problem] = &problems(args, env)[..] else { panic!("one problem") };
+        assert!(problem.contains(named) && problem.contains("at most 5m"), "{problem}");
+    }
 }

@@ -141,13 +141,19 @@ pub fn listen_address(text: &str) -> Result<ListenAddress, String> {
 /// When one of them cannot be the name of a namespace.
 pub fn namespaces(text: &str) -> Result<BTreeSet<String>, String> {
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    // A namespace's name is one label (RFC 1123).
-    let is_name = |name: &str| name.len() <= 63 && !name.contains('.') && is_object_name(name);
-    let check = |name: &str| match is_name(name) {
+    names.map(namespace).collect()
+}
+
+/// The name of one namespace: a label (RFC 1123).
+///
+/// # Errors
+/// When it is none.
+pub fn namespace(text: &str) -> Result<String, String> {
+    let name = text.trim();
+    match name.len() <= 63 && !name.contains('.') && is_object_name(name) {
         true => Ok(name.to_owned()),
         false => Err(format!("{name:?} is not the name of a namespace")),
-    };
-    names.map(check).collect()
+    }
 }
 
 #[cfg(test)]

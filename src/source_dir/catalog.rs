@@ -19,6 +19,8 @@ pub(super) struct Catalog {
     defaults: Defaults,
     /// When objects without a creation time were first seen, those of earlier runs included.
     first_seen: BTreeMap<ConfigName, Timestamp>,
+    /// Whether somebody notes those times for later runs.
+    is_remembered: bool,
     /// Generations of objects that have none of their own, with the digest of what they count; kept when an
     /// object goes, as it may come back.
     generations: BTreeMap<ConfigName, (i64, [u8; 32])>,
@@ -28,11 +30,17 @@ pub(super) struct Catalog {
 }
 
 impl Catalog {
-    pub(super) fn new(dir: PathBuf, defaults: Defaults, first_seen: BTreeMap<ConfigName, Timestamp>) -> Self {
+    /// `first_seen`: what earlier runs noted; `None` where nobody notes anything.
+    pub(super) fn new(
+        dir: PathBuf,
+        defaults: Defaults,
+        first_seen: Option<BTreeMap<ConfigName, Timestamp>>,
+    ) -> Self {
         Self {
             dir,
             defaults,
-            first_seen,
+            is_remembered: first_seen.is_some(),
+            first_seen: first_seen.unwrap_or_default(),
             generations: BTreeMap::new(),
             told: BTreeMap::new(),
             problems: BTreeMap::new(),
@@ -91,7 +99,9 @@ impl Catalog {
                 let name = raw.name.clone();
                 // As the API server would note it.
                 let at = Timestamp::from_second(now.as_second()).unwrap_or(now);
-                events.push(SourceEvent::FirstSeen { name, at });
+                if self.is_remembered {
+                    events.push(SourceEvent::FirstSeen { name, at });
+                }
                 at
             })
         });
@@ -99,6 +109,7 @@ impl Catalog {
             uid: raw.uid.clone().unwrap_or_else(|| stable_uid(&raw.name)),
             generation: raw.generation.unwrap_or_else(|| self.count(raw)),
             created,
+            is_remembered: raw.created.is_some() || self.is_remembered,
         }
     }
 

@@ -1,7 +1,5 @@
 //! What stands in a file: YAML or JSON documents with `OpenstackConfig` and `Secret` objects.
 
-use std::collections::BTreeMap;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use multinic_actors::boundary::BoxFuture;
@@ -53,6 +51,8 @@ pub enum Format {
 
 /// Reads all documents of `text`. Objects of other kinds are passed over: people keep them together.
 pub fn parse(text: &str, format: Format) -> Parsed {
+    // Some editors mark UTF-8 by a byte order mark, which is not part of the text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let documents = match format {
         Format::Yaml => yaml_documents(text),
         Format::Json => json_documents(text),
@@ -98,6 +98,15 @@ fn yaml_documents(text: &str) -> Result<Vec<Value>, String> {
         .collect()
 }
 
+const API_VERSION: &str = "multinic.example.com/v1alpha1";
+
+/// Whether somebody wrote an object for this operator and missed its kind.
+fn is_meant_for_us(api_version: &str, object_kind: &str) -> bool {
+    let group = api_version.split('/').next().unwrap_or_default();
+    group.eq_ignore_ascii_case("multinic.example.com")
+        || object_kind.to_ascii_lowercase().starts_with("openstackconfig")
+}
+
 impl Objects {
     /// These, and those of `others` that are not among them by name.
     pub(super) fn and_others_of(mut self, others: &Self) -> Self {
@@ -121,13 +130,11 @@ impl Objects {
             return Err(format!("is {} without a kind", kind(document)));
         };
         match (word("apiVersion").unwrap_or_default(), object_kind) {
-            ("multinic.example.com/v1alpha1", "OpenstackConfig") => {
+            (API_VERSION, "OpenstackConfig") => {
                 self.configs.push(RawObject::from_json(document).map_err(|error| error.to_string())?);
             }
             (_, "OpenstackConfig") => {
-                return Err(
-                    "apiVersion of an OpenstackConfig must be multinic.example.com/v1alpha1".to_owned()
-                );
+                return Err(format!("apiVersion of an OpenstackConfig must be {API_VERSION}"));
             }
             ("v1", "Secret") => self.secrets.push(read_secret(document)?),
             (_, "Secret") => return Err("apiVersion of a Secret must be v1".to_owned()),
@@ -135,6 +142,12 @@ impl Objects {
                 for item in document.get("items").and_then(Value::as_array).into_iter().flatten() {
                     self.add(item)?;
                 }
+            }
+            (version, object_kind) if is_meant_for_us(version, object_kind) => {
+                return Err(format!(
+                    "{object_kind:.80} of {version:.80} is no kind of this operator; it knows \
+                     OpenstackConfig of {API_VERSION}"
+                ));
             }
             _ => {}
         }
@@ -167,7 +180,7 @@ fn read_secret(object: &Value) -> Result<Secret, String> {
     let mut secret = Secret {
         namespace: metadata("namespace").unwrap_or("default").to_owned(),
         name: name.to_owned(),
-        data: BTreeMap::new(),
+        data: SecretData::default(),
     };
     let problem = |field: &str, key: &str, what: &str| format!("Secret {name}: {field}.{key} {what}");
     for (key, value) in entries(object, "data", name)? {
@@ -178,13 +191,11 @@ fn read_secret(object: &Value) -> Result<Secret, String> {
             .split_whitespace()
             .collect();
         let bytes = STANDARD.decode(text).map_err(|_| problem("data", key, "is not base64"))?;
-        if let Ok(text) = String::from_utf8(bytes) {
-            secret.data.insert(key.to_owned(), SecretString::from(text));
-        }
+        secret.data.insert_bytes(key, bytes);
     }
     for (key, value) in entries(object, "stringData", name)? {
         let text = value.as_str().ok_or_else(|| problem("stringData", key, "must be text in quotes"))?;
-        secret.data.insert(key.to_owned(), SecretString::from(text));
+        secret.data.insert(key, SecretString::from(text));
     }
     Ok(secret)
 }
@@ -206,6 +217,7 @@ mod tests {
     use secrecy::ExposeSecret;
 
     use super::*;
+    use crate::secrets::NoText;
 
     fn names(parsed: &Parsed) -> Vec<String> {
         parsed.objects.configs.iter().map(|config| config.name.to_string()).collect()
@@ -253,9 +265,11 @@ mod tests {
             Format::Yaml,
         );
         let data = parsed.objects.secret("n", "s").unwrap();
-        let shown: Vec<(&str, &str)> =
-            data.iter().map(|(key, value)| (key.as_str(), value.expose_secret())).collect();
-        assert_eq!(shown, [("a", "conbaEncrypt2025\n"), ("both", " y ")]);
+        for (key, text) in [("a", "conbaEncrypt2025\n"), ("both", " y ")] {
+            assert_eq!(data.text(key).unwrap().expose_secret(), text);
+        }
+        assert_eq!(data.text("binary").unwrap_err(), NoText::Binary("binary".to_owned()));
+        assert_eq!(data.text("none").unwrap_err(), NoText::Absent("none".to_owned()));
         assert!(!format!("{parsed:?}").contains("conba"));
     }
 
@@ -284,6 +298,44 @@ mod tests {
         check(&secret("data: {k: 55}"), Format::Yaml, "data.k must be base64 text in quotes");
         check(&secret("stringData: {k: 1234}"), Format::Yaml, "stringData.k must be text in quotes");
         check(&secret("data: pa55"), Format::Yaml, "data must be an object");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        let yaml =
+            "\u{feff}apiVersion: multinic.example.com/v1alpha1\nkind: OpenstackConfig\nmetadata: {name: a}\n";
+        let parsed = parse(yaml, Format::Yaml);
+        assert_eq!((names(&parsed), parsed.problem), (vec!["default/a".to_owned()], None));
+        assert_eq!(parse("\u{feff}{\"kind\": \"Pod\"}", Format::Json).problem, None);
+    }
+
+    #[test]
+    fn a_kind_that_is_nearly_ours_is_a_problem_and_another_is_not() {
+        let problem = |version: &str, kind: &str| {
+            parse(&format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n"), Format::Yaml)
+                .problem
+        };
+        for (version, kind) in [
+            ("multinic.example.com/v1alpha1", "OpenStackConfig"),
+            ("multinic.example.com/v1alpha1", "OpenstackConfigs"),
+            ("multinic.example.com/v1alpha1", "Config"),
+            ("multinic.example.com/v1", "openstackconfig"),
+            ("v1", "OpenStackConfig"),
+        ] {
+            let problem = problem(version, kind).expect(kind);
+            let expect = format!(
+                "document 1: {kind} of {version} is no kind of this operator; it knows OpenstackConfig of \
+                 multinic.example.com/v1alpha1"
+            );
+            assert_eq!(problem, expect);
+        }
+        for (version, kind) in [
+            ("multinic.io/v1alpha1", "MultiNicNodeConfig"),
+            ("infrastructure.cluster.x-k8s.io/v1beta1", "OpenStackCluster"),
+            ("v1", "ConfigMap"),
+        ] {
+            assert_eq!(problem(version, kind), None, "{kind}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Looks at the folder: which files there are, and what stands in them now or stood there when it was last good.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,6 +43,13 @@ pub(super) struct Scan {
     pub(super) needs_second_look: bool,
 }
 
+impl Scan {
+    /// The Secret of that name, the first if there are several.
+    pub(super) fn secret(&self, namespace: &str, name: &str) -> Option<&SecretData> {
+        self.files.values().find_map(|seen| seen.objects.secret(namespace, name))
+    }
+}
+
 /// What a file holds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
@@ -66,7 +74,10 @@ impl FolderReader {
         for (path, format) in &paths {
             match read(path) {
                 Ok(text) => self.file(path).take(&text, *format),
-                // Gone since it was listed, or a link to nothing.
+                Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
+                    self.file(path).is_unreadable(&"it is a link to nothing");
+                }
+                // Gone since it was listed.
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     if let Some(file) = self.files.get_mut(path) {
                         file.missing_since.get_or_insert_with(Instant::now);
@@ -94,20 +105,6 @@ impl FolderReader {
         Scan {
             files: self.files.iter().map(|(path, file)| (path.clone(), seen(file))).collect(),
             needs_second_look: self.files.values().any(|file| file.missing_since.is_some()),
-        }
-    }
-
-    /// The Secret of that name as it stands in the folder now; while the folder cannot be read, as it last did.
-    ///
-    /// # Errors
-    /// When the folder cannot be read and the Secret is not known from before.
-    pub(super) fn secret(&mut self, namespace: &str, name: &str) -> Result<Option<SecretData>, String> {
-        let scanned = self.scan();
-        let found = self.files.values().find_map(|file| file.objects.secret(namespace, name));
-        match (found, scanned) {
-            (Some(data), _) => Ok(Some(data.clone())),
-            (None, Ok(_)) => Ok(None),
-            (None, Err(problem)) => Err(problem),
         }
     }
 }
@@ -141,7 +138,7 @@ impl File {
         });
     }
 
-    fn is_unreadable(&mut self, error: &std::io::Error) {
+    fn is_unreadable(&mut self, error: &dyn Display) {
         self.missing_since = None;
         self.digest = None;
         self.problem = Some(format!("cannot be read: {error}"));

@@ -1,14 +1,16 @@
 //! The kernel's notice that something in the folder may have changed.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::off_runtime::{self, DEADLINE};
 
 /// How often to look where the kernel gives no notice.
 const UNWATCHED_RESCAN: Duration = Duration::from_secs(5);
@@ -17,9 +19,10 @@ const UNWATCHED_RESCAN: Duration = Duration::from_secs(5);
 const MAX_DEBOUNCES: u32 = 10;
 
 /// Notices of changes in one folder.
-pub(super) struct Watch {
+pub(crate) struct Watch {
+    /// Absolute.
     dir: PathBuf,
-    watcher: Option<RecommendedWatcher>,
+    watcher: Option<Arc<Mutex<RecommendedWatcher>>>,
     is_watching: bool,
     /// The folder was moved or removed: what is watched is no longer what stands at its path.
     is_stale: Arc<AtomicBool>,
@@ -29,28 +32,47 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn start(dir: &Path) -> Self {
+    pub(crate) async fn start(dir: &Path) -> Self {
+        let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
         // One notice says all there is to say.
         let (sender, changed) = mpsc::channel(1);
         let is_stale = Arc::new(AtomicBool::new(false));
-        let watcher = new_watcher(dir, sender.clone(), is_stale.clone());
+        let watcher = new_watcher(&dir, sender.clone(), is_stale.clone());
         if let Err(error) = &watcher {
-            tracing::warn!(dir = %dir.display(), %error, "the config folder cannot be watched, it is looked at every 5s instead");
+            tracing::warn!(dir = %dir.display(), %error, "the folder cannot be watched, it is looked at every 5s instead");
         }
         let mut watch = Self {
-            dir: dir.to_owned(),
-            watcher: watcher.ok(),
+            dir,
+            watcher: watcher.ok().map(|watcher| Arc::new(Mutex::new(watcher))),
             is_watching: false,
             is_stale,
             changed,
             _sender: sender,
         };
-        watch.renew();
+        watch.watch_place().await;
+        watch.renew().await;
         watch
     }
 
+    /// Watches the folder that holds ours: another one may take its place, or a link may be turned. Where that
+    /// cannot be watched, the rescan sees it.
+    async fn watch_place(&self) {
+        if let Some(parent) = self.dir.parent().map(Path::to_owned) {
+            self.with_watcher(move |watcher| watcher.watch(&parent, RecursiveMode::NonRecursive).is_ok())
+                .await;
+        }
+    }
+
+    /// Lets `act` ask the watcher for something, which looks paths up and so may hang. False when it failed, or
+    /// an earlier call still hangs.
+    async fn with_watcher(&self, act: impl FnOnce(&mut RecommendedWatcher) -> bool + Send + 'static) -> bool {
+        let Some(watcher) = self.watcher.clone() else { return false };
+        let call = off_runtime::run(move || watcher.try_lock().is_ok_and(|mut watcher| act(&mut watcher)));
+        matches!(timeout(DEADLINE, call).await, Ok(Ok(true)))
+    }
+
     /// Waits for a change and then for quiet, but never longer than `patience` for a change.
-    pub(super) async fn wait(&mut self, debounce: Duration, patience: Duration) {
+    pub(crate) async fn wait(&mut self, debounce: Duration, patience: Duration) {
         let patience = match self.is_watching {
             true => patience,
             false => patience.min(UNWATCHED_RESCAN),
@@ -70,24 +92,22 @@ impl Watch {
 
     /// Watches what stands at the path now, if that may be something else than before. What happens between
     /// this and the next look is an event again.
-    pub(super) fn renew(&mut self) {
-        let Some(watcher) = &mut self.watcher else { return };
+    pub(crate) async fn renew(&mut self) {
         let was_stale = self.is_stale.swap(false, Ordering::Relaxed);
         if self.is_watching && !was_stale {
             return;
         }
-        if self.is_watching {
-            // Fails when the kernel has dropped it already.
-            let _ = watcher.unwatch(&self.dir);
-        }
-        self.is_watching = watcher.watch(&self.dir, RecursiveMode::NonRecursive).is_ok();
+        let dir = self.dir.clone();
+        let renew = move |watcher: &mut RecommendedWatcher| {
+            // Fails when it was never watched, or the kernel has dropped it already.
+            let _ = watcher.unwatch(&dir);
+            watcher.watch(&dir, RecursiveMode::NonRecursive).is_ok()
+        };
+        self.is_watching = self.with_watcher(renew).await;
     }
 
     /// The folder could not be read: watch it anew as soon as it is back.
     pub(super) fn lose(&mut self) {
-        if let Some(watcher) = self.watcher.as_mut().filter(|_| self.is_watching) {
-            let _ = watcher.unwatch(&self.dir);
-        }
         self.is_watching = false;
     }
 }
@@ -106,6 +126,9 @@ fn new_watcher(
         }
         if event.paths.contains(&dir) {
             is_stale.store(true, Ordering::Relaxed);
+        } else if !event.paths.is_empty() && !event.paths.iter().any(|path| path.starts_with(&dir)) {
+            // A neighbour of the folder.
+            return;
         }
         // Full: a notice is waiting already.
         let _ = sender.try_send(());
@@ -136,7 +159,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.yaml");
         std::fs::write(&file, "a").unwrap();
-        let mut watch = Watch::start(dir.path());
+        let mut watch = Watch::start(dir.path()).await;
         for _ in 0..3 {
             let listed = std::fs::read_dir(dir.path()).unwrap().count();
             let text = std::fs::read_to_string(&file).unwrap();
@@ -144,6 +167,31 @@ mod tests {
         }
         assert!(!is_noticed(&mut watch).await);
         std::fs::write(&file, "b").unwrap();
+        assert!(is_noticed(&mut watch).await);
+    }
+
+    #[tokio::test]
+    async fn a_watcher_that_hangs_holds_up_nobody_and_is_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut watch = Watch::start(dir.path()).await;
+        assert!(watch.is_watching);
+        let watcher = watch.watcher.clone().unwrap();
+        let (hangs, begun) = tokio::sync::oneshot::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let hanging = std::thread::spawn(move || {
+            let _guard = watcher.lock().unwrap();
+            hangs.send(()).unwrap();
+            released.recv().unwrap();
+        });
+        begun.await.unwrap();
+        watch.lose();
+        watch.renew().await;
+        assert!(!watch.is_watching, "it is looked at more often instead");
+        release.send(()).unwrap();
+        hanging.join().unwrap();
+        watch.renew().await;
+        assert!(watch.is_watching);
+        std::fs::write(dir.path().join("a.yaml"), "a").unwrap();
         assert!(is_noticed(&mut watch).await);
     }
 }

@@ -66,7 +66,7 @@ enum Reading {
 }
 
 fn read_one(path: &Path) -> Reading {
-    match fs::read(path) {
+    match read_regular(path) {
         // Below something that is no folder there is no file either.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Reading::Missing
@@ -77,6 +77,14 @@ fn read_one(path: &Path) -> Reading {
             Err(error) => Reading::Damaged(error),
         },
     }
+}
+
+/// A device must not be renamed as if it were a damaged file, and a pipe would be waited for.
+fn read_regular(path: &Path) -> std::io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    fs::read(path)
 }
 
 /// Reads an inventory file without touching anything: no lock, nothing set aside. Blocks.
@@ -90,7 +98,7 @@ pub fn read(path: &Path) -> Result<Loaded, StoreError> {
         Reading::Unreadable(error) => error.to_string(),
         Reading::Damaged(error) => error.to_string(),
     };
-    Err(StoreError(format!("inventory {}: {problem}", path.display())))
+    Err(StoreError(format!("{}: {problem}", path.display())))
 }
 
 /// Where the generation before the inventory file `path` is kept.
@@ -137,7 +145,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(StoreError(format!("inventory: the file task ended early: {error}"))))
+    done.unwrap_or_else(|error| Err(StoreError(format!("the file task ended early: {error}"))))
 }
 
 impl Inner {
@@ -297,7 +305,7 @@ impl Inner {
     }
 
     fn text(&self, problem: impl fmt::Display) -> String {
-        format!("inventory {}: {problem}", self.disk.file().display())
+        format!("{}: {problem}", self.disk.file().display())
     }
 }
 

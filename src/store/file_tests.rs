@@ -227,6 +227,20 @@ async fn a_file_that_cannot_be_read_is_not_overwritten() {
     store.save(inventory(1, 1)).await.unwrap();
 }
 
+/// A pipe stands for all that has a name and is no file, such as a device.
+#[tokio::test]
+async fn what_is_no_regular_file_is_neither_waited_for_nor_set_aside() {
+    let folder = Folder::new();
+    let made = std::process::Command::new("mkfifo").arg(folder.file()).status().unwrap();
+    assert!(made.success());
+    let store = folder.store();
+    let error = store.load().await.unwrap_err();
+    assert!(error.0.contains("it is not a regular file"), "{error}");
+    store.save(inventory(1, 1)).await.unwrap_err();
+    assert_eq!(folder.names("inventory.json"), ["inventory.json", "inventory.json.lock"]);
+    assert!(!folder.file().is_file(), "it is what it was");
+}
+
 #[tokio::test]
 async fn a_file_of_a_newer_version_is_waited_for_and_left_as_it_is() {
     let folder = Folder::new();

@@ -103,7 +103,8 @@ impl ViolaClient {
             .map_err(|_| rejected("the k8sProviderID cannot stand in a header"))?;
         headers.insert(PROVIDER_ID, provider);
         if let Some(file) = &self.settings.token {
-            let token = file.token().await.map_err(rejected)?;
+            // A mounted Secret may come back: another try helps.
+            let token = file.token().await.map_err(|error| failed(PostFailure::Unavailable, error))?;
             let text = Zeroizing::new(format!("Bearer {}", token.expose_secret()));
             let mut value = HeaderValue::from_str(&text)
                 .map_err(|_| rejected("the token in the token file cannot stand in a header"))?;
@@ -122,12 +123,11 @@ impl ViolaClient {
         let namespace = &config.id.name.namespace;
         let secret = self.secrets.get(namespace, &bundle.name).await;
         let text = |problem: &str| format!("CA bundle in secret {namespace}/{}: {problem}", bundle.name);
-        let pem = secret
+        let data = secret
             // The API server may be away: another try helps.
             .map_err(|error| failed(PostFailure::Unavailable, error))?
-            .ok_or_else(|| rejected(text("there is no such secret")))?
-            .remove(&bundle.key)
-            .ok_or_else(|| rejected(text(&format!("it has no key {:?}", bundle.key))))?;
+            .ok_or_else(|| rejected(text("there is no such secret")))?;
+        let pem = data.text(&bundle.key).map_err(|problem| rejected(text(&format!("it {problem}"))))?;
         Tls::new(false, Some(pem.expose_secret())).map_err(|error| rejected(text(&error.to_string())))
     }
 }

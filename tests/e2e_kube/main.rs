@@ -13,3 +13,5 @@ mod away;
 mod lifecycle;
 mod many;
 mod schema;
+mod viola_api;
+mod workload;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::e2e_support::Spec;
 use crate::process::{run, stderr, stdout};
 use crate::world::{World, says, text};
 
@@ -66,6 +67,33 @@ async fn an_address_that_is_taken_ends_the_start_with_its_flag() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_without_what_it_should_hold_ends_the_start_with_its_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nothing.pem");
+    std::fs::write(&file, "nothing").unwrap();
+    let file = file.display().to_string();
+    let common = [
+        format!("--config-dir={}", folder.path().display()),
+        format!("--inventory-db-path={}", folder.path().join("inventory.json").display()),
+        "--inventory-addr=127.0.0.1:0".to_owned(),
+        "--metrics-bind-address=0".to_owned(),
+        "--health-probe-bind-address=0".to_owned(),
+    ];
+    for (flags, words) in [
+        (vec![format!("--ca-bundle={file}")], format!("--ca-bundle {file}: no usable PEM certificate in it")),
+        (
+            vec![format!("--api-tls-cert={file}"), format!("--api-tls-key={file}")],
+            format!("--api-tls-cert, --api-tls-key: {file}: there is no PEM certificate in it"),
+        ),
+    ] {
+        let args: Vec<&str> = common.iter().chain(&flags).map(String::as_str).collect();
+        let output = run(&args).await;
+        assert_eq!(output.status.code(), Some(1), "{flags:?}");
+        says(&stderr(&output), &["cannot start", &words]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_demo_ends_by_itself_and_well() {
     let output = run(&["demo", "--for", "8s"]).await;
     assert_eq!(output.status.code(), Some(0), "{}\n{}", stdout(&output), stderr(&output));
@@ -90,7 +118,7 @@ async fn a_plan_is_a_table_for_people_and_sends_nothing() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     says(
         &stdout(&output),
-        &["test/a", "VERDICT", "Selected", "multinic0", "node-1", "1 configs: 2 nodes would be sent"],
+        &["test/a", "VERDICT", "Selected", "multinic0", "node-1", "1 config: 2 nodes would be sent"],
     );
     assert_eq!(world.viola.counters().total_requests(), 0);
 }
@@ -111,7 +139,34 @@ async fn a_plan_of_what_is_delivered_has_nothing_to_send() {
     let folder = format!("--config-dir={}", world.operator.dir().display());
     world.port(&spec.vms[0], 1);
     let output = run(&["plan", "--all", &folder, "--inventory", &inventory]).await;
-    says(&stdout(&output), &["would be sent additions: add ", "1 nodes would be sent, 1 have it already"]);
+    says(&stdout(&output), &["would be sent additions: add ", "1 node would be sent, 1 already delivered"]);
+}
+
+/// The older of two configs over one node has it, whatever their files are called and in whatever order they come.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_of_all_goes_by_age_and_shows_who_owns_a_node() {
+    let world = World::new();
+    let vms = world.vms(2);
+    let older = Spec { created: "2020-01-01T00:00:00Z".to_owned(), ..world.spec("z-older", &vms[..1]) };
+    let younger = Spec { created: "2021-01-01T00:00:00Z".to_owned(), ..world.spec("a-younger", &vms) };
+    world.operator.declare(&younger);
+    world.operator.declare(&older);
+    let folder = format!("--config-dir={}", world.operator.dir().display());
+    let output = run(&["plan", "--all", &folder, "--output=json"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let plans: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let names: Vec<_> = plans.as_array().unwrap().iter().map(|plan| text(&plan["name"])).collect();
+    assert_eq!(names, ["z-older", "a-younger"]);
+    let vm = |plan: usize, id: &str| {
+        let vms = plans[plan]["vms"].as_array().unwrap();
+        vms.iter().find(|vm| vm["vm"] == id).unwrap().clone()
+    };
+    assert_eq!(vm(0, &vms[0])["difference"], json!({"kind": "new"}));
+    let refused = vm(1, &vms[0]);
+    assert_eq!(refused["skipped"]["reason"], "NodeConflict", "{refused:#}");
+    says(&text(&refused["skipped"]["message"]), &["test/z-older"]);
+    assert_eq!(refused["send"], Value::Null);
+    assert_eq!(vm(1, &vms[1])["difference"], json!({"kind": "new"}), "what nobody else has is not held up");
 }
 
 #[tokio::test(flavor = "multi_thread")]

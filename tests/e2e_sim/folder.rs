@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::e2e_support::{Spec, until};
+use crate::e2e_support::{Operator, Spec, until};
 use crate::world::{BIZ, DATA, STORAGE, World, message, says, skips, text};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,6 +78,52 @@ async fn a_broken_file_keeps_the_last_good_version_at_work() {
         assert!(std::time::Instant::now() < deadline, "the mended file is not in order again");
     }
     world.operator.until_polled("a").await;
+}
+
+/// Which object stands in it nobody knows, so nobody may be taken for gone, and nothing is pruned.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_broken_at_the_start_takes_nothing_from_its_object() {
+    let mut world = World::new();
+    let vms = world.vms(2);
+    let lost = Spec { k8s_provider: "other".to_owned(), ..world.spec("lost", &vms[..1]) }
+        .setting("removalPolicy: Prune");
+    world.run(&lost).await;
+    world.operator.stop().await;
+    let before = world.viola.nodes("other");
+    let path = "/v1/interfaces/node-configs?providerId=other";
+    world.operator.write("lost.yaml", "kind: OpenstackConfig\n  metadata: [\n");
+    let spec = world.spec("a", &vms[1..]).setting("removalPolicy: Prune");
+    world.run(&spec).await;
+    for _ in 0..3 {
+        world.operator.until_polled("a").await;
+    }
+    let (status, records) = world.operator.get(path).await;
+    assert_eq!((status, records.as_array().map(Vec::len)), (200, Some(1)), "{records:#}");
+    assert_eq!(world.viola.nodes("other"), before);
+    world.viola.forget_posts();
+    world.operator.declare(&lost);
+    world.operator.until_polled("lost").await;
+    assert_eq!(world.viola.posts(), [], "it is known as delivered");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_whose_first_sight_nobody_remembers_is_refused() {
+    let mut world = World::with_operator(Operator::new().flag("--inventory-enabled=false"));
+    let spec = world.spec("a", &world.vms(1));
+    let undated = spec.yaml().replace(&format!("  creationTimestamp: \"{}\"\n", spec.created), "");
+    world.operator.write("a.yaml", &undated);
+    world.operator.start().await;
+    let config = world.operator.until_reason("a", &["ConfigError"]).await;
+    says(
+        &message(&config),
+        &["metadata.creationTimestamp", "--inventory-enabled=false", "includeExistingPorts"],
+    );
+    assert_eq!(world.viola.posts(), []);
+    let mended = spec.clone().setting("includeExistingPorts: true");
+    world
+        .operator
+        .write("a.yaml", &mended.yaml().replace(&format!("  creationTimestamp: \"{}\"\n", spec.created), ""));
+    world.until_delivered(&mended).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::e2e_support::Spec;
-use crate::world::{BIZ, World, says, text};
+use crate::e2e_support::{Spec, until};
+use crate::world::{BIZ, DATA, STORAGE, World, says, text};
 
 /// A world whose one config was delivered; the operator is stopped.
 async fn stopped() -> (World, Spec) {
@@ -122,6 +122,67 @@ async fn damaged(text_of: impl Fn(&str) -> String, words: &[&str]) -> World {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_torn_file_is_set_aside_and_the_previous_generation_used() {
     damaged(|whole| whole[..whole.len() / 2].to_owned(), &["not whole JSON", "previous generation"]).await;
+}
+
+/// An object without a creation time has the first sight of it as its baseline, and that must not move.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_torn_file_does_not_move_the_first_sight_of_an_object() {
+    let mut world = World::new();
+    let spec = world.spec("a", &[world.bare_vm("node-0")]);
+    let undated = spec.yaml().replace(&format!("  creationTimestamp: \"{}\"\n", spec.created), "");
+    assert_ne!(undated, spec.yaml());
+    world.operator.write("a.yaml", &undated);
+    world.operator.start().await;
+    world.operator.until_polled("a").await;
+    // Each is a generation of the file of its own.
+    for subnet in [DATA, STORAGE] {
+        world.port(&spec.vms[0], subnet);
+        world.until_delivered(&spec).await;
+    }
+    world.operator.stop().await;
+    world.viola.forget_posts();
+    let first_seen = file(&world)["configs"][0]["firstSeen"].clone();
+    assert!(first_seen.is_string(), "{:#}", file(&world));
+    let whole = std::fs::read_to_string(world.operator.inventory_file()).unwrap();
+    // The first sight is remembered to the second: now it would be another one.
+    let second = std::time::SystemTime::now() + std::time::Duration::from_millis(1100);
+    until("the second is over", || std::time::SystemTime::now() > second, String::new).await;
+    std::fs::write(world.operator.inventory_file(), &whole[..whole.len() / 2]).unwrap();
+    world.operator.start().await;
+    world.until_delivered(&spec).await;
+    world.port(&spec.vms[0], DATA);
+    world.until_delivered(&spec).await;
+    assert_eq!(file(&world)["configs"][0]["firstSeen"], first_seen);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_an_object_was_first_seen_survives_a_torn_file() {
+    let mut world = World::new();
+    let vm = world.bare_vm("node-0");
+    let spec = world.spec("a", std::slice::from_ref(&vm));
+    let created = format!("  creationTimestamp: \"{}\"\n", spec.created);
+    assert!(spec.yaml().contains(&created));
+    let yaml = spec.yaml().replace(&created, "");
+    world.operator.write("a.yaml", &yaml);
+    world.operator.start().await;
+    world.operator.until_polled("a").await;
+    world.operator.stop().await;
+    let first_seen = text(&file(&world)["configs"][0]["firstSeen"]);
+    // Something else to remember, so that the previous generation knows the object too.
+    world.operator.write("a.yaml", &yaml.replace("settings:\n", "settings:\n    removalPolicy: Prune\n"));
+    world.operator.start().await;
+    world.operator.until_polled("a").await;
+    world.operator.stop().await;
+    let whole = std::fs::read_to_string(world.operator.inventory_file()).unwrap();
+    std::fs::write(world.operator.inventory_file(), &whole[..whole.len() / 2]).unwrap();
+    // A port from then: seen first now, the object would leave it out.
+    world.cloud.add_port(world.port_spec(&vm, 0).created_at(&first_seen));
+    let second = first_seen.parse::<jiff::Timestamp>().unwrap().as_second();
+    let is_later = || jiff::Timestamp::now().as_second() > second;
+    crate::e2e_support::until("a second has passed", is_later, String::new).await;
+    world.operator.start().await;
+    world.until_delivered(&spec).await;
+    assert_eq!(world.nic_count("node-0"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@
 #[path = "../e2e_support/mod.rs"]
 mod e2e_support;
 mod process;
+mod proxy;
 mod world;
 
 mod bad_cloud;
@@ -21,5 +22,6 @@ mod odd_vms;
 mod plan_cases;
 mod policy;
 mod rest;
+mod root_restart;
 mod secrecy;
 mod signals;

@@ -1,10 +1,11 @@
 //! Subnets, regions, interfaces and endpoints that an object names and the cloud does not have.
 
-use multinic_operator::sim::Service;
+use multinic_operator::sim::{Fault, Operation, Service};
 use serde_json::json;
 
-use crate::e2e_support::{Spec, until};
-use crate::world::{DATA, World, message, says};
+use crate::e2e_support::{Spec, delivered, until};
+use crate::process::Process;
+use crate::world::{BIZ, DATA, World, message, says};
 
 /// Starts one config; its message once it is not ready for this reason.
 async fn refused(world: &mut World, spec: &Spec, reason: &str) -> String {
@@ -171,4 +172,31 @@ async fn the_operators_viola_endpoint_serves_objects_that_name_none() {
     world.operator = crate::e2e_support::Operator::new().flag(&flag);
     let spec = Spec { viola: String::new(), ..world.spec("a", &world.vms(1)) };
     world.run(&spec).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nova_outage_is_logged_once_and_its_end_too() {
+    let world = World::new();
+    let spec = world.quiet_spec("a", &world.vms(2));
+    world.operator.declare(&spec);
+    let process = Process::start(&world.operator, &[]).await;
+    let looks = || world.requests()[2];
+    let lines = |words: &str| process.log_text().matches(words).count();
+    let state = || process.log_end();
+    until("delivered", || delivered(&world.viola, BIZ) == world.expected(&spec), state).await;
+    for operation in [Operation::ListServers, Operation::ShowServer] {
+        world.fault(operation, Fault::Status(503));
+    }
+    for value in ["1", "2"] {
+        let before = looks();
+        world.operator.declare(&spec.clone().annotation("force-reconcile", value));
+        until("nova was asked", || looks() > before, state).await;
+        until("it was told", || lines("the server names that are known stay in use") > 0, state).await;
+    }
+    assert_eq!(lines("server names are read again"), 0);
+    world.cloud.clear_faults();
+    world.operator.declare(&spec.clone().annotation("force-reconcile", "3"));
+    until("its end was told", || lines("server names are read again") > 0, state).await;
+    assert_eq!(lines("the server names that are known stay in use"), 1, "{}", process.log_text());
+    assert_eq!(world.sent().values().sum::<usize>(), 2, "{:?}", world.sent());
 }

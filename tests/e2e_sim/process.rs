@@ -44,12 +44,18 @@ pub struct Process {
 impl Process {
     /// Starts the binary on an operator's folder and waits until it serves.
     pub async fn start(operator: &Operator, flags: &[&str]) -> Self {
+        Self::start_in(operator, flags, &[]).await
+    }
+
+    /// The same with environment variables.
+    pub async fn start_in(operator: &Operator, flags: &[&str], environment: &[(&str, &str)]) -> Self {
         static LOGS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = LOGS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let log = operator.dir().join(format!("process-{number}.log"));
         let mut command = binary();
         command.args(operator.args()).arg("--log-format=json").args(flags);
         command.stdout(Stdio::null()).stderr(std::fs::File::create(&log).unwrap());
+        command.envs(environment.iter().copied());
         let child = command.spawn().unwrap();
         let mut process = Self { child, log, api: ([127, 0, 0, 1], 0).into() };
         let deadline = Instant::now() + PATIENCE;

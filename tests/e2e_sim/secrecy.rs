@@ -59,8 +59,13 @@ async fn no_secret_is_ever_shown() {
     says_like(&world, &process, "\"delivered\":1").await;
 
     // Everything fails once, with the services' words in the errors.
-    world.viola.set_answer(ViolaAnswer::Status(403, json!({"message": "not with this token"})));
+    world.viola.set_answer(ViolaAnswer::Status(
+        403,
+        json!({"message": format!("Bearer {VIOLA_TOKEN} may not do this")}),
+    ));
     world.port(&vms[0], DATA);
+    // It repeats the token to us; what remains of its words shows that they were looked at.
+    says_like(&world, &process, "may not do this").await;
     says_like(&world, &process, "ViolaPostError").await;
     world.viola.set_answer(ViolaAnswer::Accept);
     says_like(&world, &process, "\"NoChange\"").await;

@@ -35,7 +35,11 @@ impl SecretSource for Secrets {
     fn get(&self, namespace: &str, name: &str) -> BoxFuture<'_, Result<Option<SecretData>, SecretError>> {
         let secrets = self.0.lock().unwrap();
         let data = secrets.get(&(namespace.to_owned(), name.to_owned())).map(|entries| {
-            entries.iter().map(|(key, value)| (key.clone(), SecretString::from(value.as_str()))).collect()
+            let mut data = SecretData::default();
+            for (key, value) in entries {
+                data.insert(key, SecretString::from(value.as_str()));
+            }
+            data
         });
         Box::pin(std::future::ready(Ok(data)))
     }

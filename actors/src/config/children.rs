@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr};
 
-use super::{ConfigActor, ConfigMsg, ConfigRef, Demand, Phase, State, now};
+use super::{ConfigActor, ConfigMsg, ConfigRef, Demand, Phase, State};
 use crate::domain::backoff::seed_for;
 use crate::domain::cadence::Cadence;
 use crate::domain::config::Config;
 use crate::domain::ids::VmId;
 use crate::domain::progress::Progress;
 use crate::port::{Port, PortArgs};
-use crate::supervision::{ChildExit, ChildSet, ChildSlot, ChildSpec, Node, Outcome, TaskSlot, TimerSlot};
+use crate::supervision::{
+    ChildExit, ChildSet, ChildSlot, ChildSpec, Node, Outcome, TaskSlot, TimerSlot, now,
+};
 use crate::token::{Token, TokenArgs};
 use crate::viola::{Viola, ViolaArgs};
 

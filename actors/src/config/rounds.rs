@@ -1,20 +1,20 @@
 //! The rounds of a config: session, look, decisions, and when the next one is due.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ConfigActor, ConfigMsg, Demand, Phase, State, now};
+use super::{ConfigActor, ConfigMsg, Demand, Phase, State};
 use crate::boundary::{CloudError, ObserveRequest, Session, Urgency};
 use crate::domain::backoff::seed_for;
 use crate::domain::cadence::RoundEnd;
 use crate::domain::config::{Config, RemovalPolicy};
-use crate::domain::inventory::{Event, Record, newest_of_vms};
-use crate::domain::port::{Observation, Server};
+use crate::domain::inventory::{Event, newest_of_vms, ports_of};
+use crate::domain::port::Observation;
 use crate::domain::progress::{RoundFailure, RoundReport};
 use crate::domain::reason::Reason;
 use crate::port::{Observe, PortMsg};
-use crate::supervision::{TaskPanicked, Ticket};
+use crate::supervision::{TaskPanicked, Ticket, now};
 use crate::token::TokenMsg;
 use crate::viola::ViolaMsg;
 
@@ -147,19 +147,18 @@ impl ConfigActor {
             return;
         }
         let applied = self.shared.inventory.applied();
-        let of_vms = newest_of_vms(applied.records_at(&config.provider));
-        let interfaces = config.vms.iter().filter_map(|vm| of_vms.get(vm)).flat_map(|node| &node.interfaces);
-        let delivered_ports: Arc<HashSet<_>> =
-            Arc::new(interfaces.filter_map(|i| i.port_id.clone()).collect());
-        let subnets = Arc::new(observation.subnets);
+        let records = config.vms.iter().flat_map(|vm| applied.records_of(vm, &config.provider));
+        let of_vms = newest_of_vms(records);
+        let delivered_ports = Arc::new(ports_of(config.vms.iter().filter_map(|vm| of_vms.get(vm).copied())));
+        let subnets = Arc::new(std::mem::take(&mut observation.subnets));
         for vm in &config.vms {
-            let unknown = || Server::Unknown("nova was not asked for it".to_owned());
+            let (ports, server) = observation.take(vm);
             let look = Observe {
                 round: state.round,
                 config: Arc::clone(&config),
                 subnets: Arc::clone(&subnets),
-                ports: observation.ports.remove(vm).unwrap_or_default(),
-                server: observation.servers.remove(vm).unwrap_or_else(unknown),
+                ports,
+                server,
                 delivered: of_vms.get(vm).copied().cloned(),
                 delivered_ports: Arc::clone(&delivered_ports),
                 viola: viola.clone(),
@@ -195,19 +194,17 @@ impl ConfigActor {
         self.end_round(state, end);
     }
 
-    /// `removalPolicy: Prune`: this round was the second look at a list that the VMs are not in.
+    /// `removalPolicy: Prune`: this round was the second look at a list that the VMs are not in. They may
+    /// have moved to an object that is not known yet.
     fn prune(&self, state: &State) {
         let config = &state.config;
-        if config.removal_policy != RemovalPolicy::Prune || config.revision != state.round_config.revision {
+        let is_current = config.revision == state.round_config.revision;
+        if config.removal_policy != RemovalPolicy::Prune || !is_current || !self.shared.claims.knows_all() {
             return;
         }
         let keep: BTreeSet<_> = config.vms.iter().cloned().collect();
         let snapshot = self.shared.inventory.snapshot();
-        let is_leftover = |record: &Arc<Record>| {
-            let is_own = record.owner.as_ref().is_some_and(|owner| owner.id.name == config.id.name);
-            is_own && !keep.contains(&record.instance_id)
-        };
-        if snapshot.records.values().any(is_leftover) {
+        if snapshot.records.of_owner(&config.id.name).any(|record| !keep.contains(&record.instance_id)) {
             let event = Event::Pruned { name: config.id.name.clone(), keep };
             // Not kept, not lost: the next round sees the leftovers again.
             self.shared.inventory.record(event, Box::new(|_| {}));

@@ -102,11 +102,6 @@ impl Jitter {
         Self { state: seed }
     }
 
-    /// A source of its own for `name`, so that actors with one base seed do not move in step.
-    pub fn for_name(seed: u64, name: &str) -> Self {
-        Self::new(seed_for(seed, name))
-    }
-
     /// `delay` changed by at most ± `ratio` of itself.
     pub fn spread(&mut self, delay: Duration, ratio: f64) -> Duration {
         let ratio = ratio.clamp(0.0, 1.0);

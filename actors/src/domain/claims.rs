@@ -12,13 +12,28 @@ use super::inventory::{Owner, RecordKey, Snapshot};
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     nodes: HashMap<RecordKey, Claim>,
+    /// The nodes of each owner: what one config asks must not cost a look at all others' claims.
+    by_owner: HashMap<ConfigName, BTreeSet<RecordKey>>,
+    knows_all: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Claim {
     owner: Owner,
     vm: VmId,
-    is_posting: bool,
+    post: Post,
+}
+
+/// What is known of a node's last POST.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Post {
+    /// It was answered, or there was none.
+    #[default]
+    Over,
+    /// Its answer is waited for.
+    UnderWay,
+    /// Who sent it is gone and heard no answer.
+    InDoubt,
 }
 
 /// What came of a claim.
@@ -33,13 +48,15 @@ pub enum Claimed {
 }
 
 impl Claims {
-    /// The owners as the inventory knows them. Records without an owner belong to nobody yet.
-    pub fn from_snapshot(snapshot: &Snapshot) -> Self {
-        let owned = snapshot.records.iter().filter_map(|(key, record)| {
-            let owner = record.owner.clone()?;
-            Some((key.clone(), Claim { owner, vm: record.instance_id.clone(), is_posting: false }))
-        });
-        Self { nodes: owned.collect() }
+    /// Takes over the owners that the inventory knows. Records without an owner belong to nobody yet; what
+    /// was claimed since stays, above all what is being POSTed. Which objects there are is to be told anew.
+    pub fn learn(&mut self, snapshot: &Snapshot) {
+        self.knows_all = false;
+        for (key, record) in &snapshot.records {
+            if let Some(owner) = record.owner.as_ref().filter(|_| !self.nodes.contains_key(key)) {
+                self.give(key, owner, &record.instance_id);
+            }
+        }
     }
 
     /// How many nodes are claimed.
@@ -49,27 +66,45 @@ impl Claims {
 
     /// Asks for a node.
     pub fn claim(&mut self, key: &RecordKey, owner: &Owner, vm: &VmId) -> Claimed {
-        let Some(held) = self.nodes.get_mut(key) else {
-            self.nodes.insert(key.clone(), Claim { owner: owner.clone(), vm: vm.clone(), is_posting: false });
-            return Claimed::Granted;
+        let loser = match self.nodes.get(key) {
+            Some(held) if held.owner.id.name != owner.id.name => {
+                let loser = held.owner.id.name.clone();
+                if held.post == Post::UnderWay || seniority(&held.owner) < seniority(owner) {
+                    return Claimed::Refused(loser);
+                }
+                Some(loser)
+            }
+            Some(_) | None => None,
         };
-        let loser = held.owner.id.name.clone();
-        if loser == owner.id.name {
-            held.owner = owner.clone();
-            held.vm = vm.clone();
-            return Claimed::Granted;
-        }
-        if held.is_posting || seniority(&held.owner) < seniority(owner) {
-            return Claimed::Refused(loser);
-        }
-        held.owner = owner.clone();
-        held.vm = vm.clone();
-        Claimed::TakenOver(loser)
+        self.give(key, owner, vm);
+        loser.map_or(Claimed::Granted, Claimed::TakenOver)
     }
 
-    /// Whether the node is (still) the config's.
-    pub fn is_owner(&self, key: &RecordKey, name: &ConfigName) -> bool {
-        self.nodes.get(key).is_some_and(|claim| &claim.owner.id.name == name)
+    /// The node is this owner's from now on; a POST under way stays one.
+    fn give(&mut self, key: &RecordKey, owner: &Owner, vm: &VmId) {
+        let post = self.take(key).map_or(Post::Over, |held| held.post);
+        self.nodes.insert(key.clone(), Claim { owner: owner.clone(), vm: vm.clone(), post });
+        self.by_owner.entry(owner.id.name.clone()).or_default().insert(key.clone());
+    }
+
+    fn take(&mut self, key: &RecordKey) -> Option<Claim> {
+        let held = self.nodes.remove(key)?;
+        if let Some(own) = self.by_owner.get_mut(&held.owner.id.name) {
+            own.remove(key);
+            if own.is_empty() {
+                self.by_owner.remove(&held.owner.id.name);
+            }
+        }
+        Some(held)
+    }
+
+    /// Frees those of the config's nodes that are not kept.
+    fn retain_own(&mut self, name: &ConfigName, keeps: impl Fn(&RecordKey, &Claim) -> bool) {
+        let own = self.by_owner.get(name).into_iter().flatten();
+        let is_free = |key: &&RecordKey| self.nodes.get(*key).is_some_and(|claim| !keeps(key, claim));
+        for key in own.filter(is_free).cloned().collect::<Vec<_>>() {
+            self.take(&key);
+        }
     }
 
     /// Marks the nodes as being POSTed by their owner; gives back those that are not the config's any more.
@@ -77,55 +112,76 @@ impl Claims {
         let mut lost = Vec::new();
         for key in keys {
             match self.nodes.get_mut(key) {
-                Some(claim) if &claim.owner.id.name == name => claim.is_posting = true,
+                Some(claim) if &claim.owner.id.name == name => claim.post = Post::UnderWay,
                 _ => lost.push(key.node.clone()),
             }
         }
         lost
     }
 
-    /// The config's POST, if any, is over. Gives back whose POST it was.
+    /// The config's POST, if any, is over. Gives back whose POST it was, or is in doubt.
     pub fn end_post(&mut self, name: &ConfigName) -> Vec<RecordKey> {
         let mut posted = Vec::new();
-        for (key, claim) in self.nodes.iter_mut().filter(|(_, claim)| &claim.owner.id.name == name) {
-            if std::mem::take(&mut claim.is_posting) {
+        for key in self.by_owner.get(name).into_iter().flatten() {
+            let post = self.nodes.get_mut(key).map(|claim| std::mem::take(&mut claim.post));
+            if post.is_some_and(|post| post != Post::Over) {
                 posted.push(key.clone());
             }
         }
         posted
     }
 
+    /// Nobody waits for the answer to the config's POST any more: others may have its nodes, and it has to
+    /// send them once more.
+    pub fn doubt_post(&mut self, name: &ConfigName) {
+        for key in self.by_owner.get(name).into_iter().flatten() {
+            if let Some(claim) = self.nodes.get_mut(key).filter(|claim| claim.post == Post::UnderWay) {
+                claim.post = Post::InDoubt;
+            }
+        }
+    }
+
     /// The object is gone: its nodes are free.
     pub fn release(&mut self, name: &ConfigName) {
-        self.nodes.retain(|_, claim| &claim.owner.id.name != name);
+        self.retain_own(name, |_, _| false);
     }
 
     /// The object lists these VMs now, and delivers there: its claims for others are free, but for a POST
     /// under way.
     pub fn retain_vms(&mut self, name: &ConfigName, provider: &ProviderId, vms: &BTreeSet<VmId>) {
-        self.nodes.retain(|key, claim| {
-            let is_listed = &key.provider == provider && vms.contains(&claim.vm);
-            &claim.owner.id.name != name || is_listed || claim.is_posting
+        self.retain_own(name, |key, claim| {
+            claim.post == Post::UnderWay || (&key.provider == provider && vms.contains(&claim.vm))
         });
     }
 
     /// The config's VMs have these nodes now: its claims on their former nodes are free (they were renamed).
     pub fn retain_nodes(&mut self, name: &ConfigName, nodes: &BTreeMap<VmId, NodeName>) {
-        self.nodes.retain(|key, claim| {
-            let is_former = nodes.get(&claim.vm).is_some_and(|node| node != &key.node);
-            &claim.owner.id.name != name || !is_former || claim.is_posting
+        self.retain_own(name, |key, claim| {
+            claim.post == Post::UnderWay || nodes.get(&claim.vm).is_none_or(|node| node == &key.node)
         });
     }
 
     /// Another life of the object has begun: what it claimed before counts from its new age on.
     pub fn renew(&mut self, owner: &Owner) {
-        let own = self.nodes.values_mut().filter(|claim| claim.owner.id.name == owner.id.name);
-        own.for_each(|claim| claim.owner = owner.clone());
+        for key in self.by_owner.get(&owner.id.name).into_iter().flatten() {
+            if let Some(claim) = self.nodes.get_mut(key) {
+                claim.owner = owner.clone();
+            }
+        }
     }
 
     /// Every object is known: claims of objects that do not exist are free.
     pub fn retain_configs(&mut self, existing: &BTreeSet<ConfigName>) {
-        self.nodes.retain(|_, claim| existing.contains(&claim.owner.id.name));
+        self.knows_all = true;
+        let gone = self.by_owner.keys().filter(|name| !existing.contains(*name));
+        for name in gone.cloned().collect::<Vec<_>>() {
+            self.release(&name);
+        }
+    }
+
+    /// Whether every object is known: only then can be told what belongs to nobody.
+    pub fn knows_all(&self) -> bool {
+        self.knows_all
     }
 }
 

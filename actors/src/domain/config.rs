@@ -215,6 +215,13 @@ pub enum ChangePolicy {
     Observe,
 }
 
+impl ChangePolicy {
+    /// Whether delivered indices must not be given away: a change that would move them may be held.
+    pub fn pins_indices(self) -> bool {
+        self != Self::Auto
+    }
+}
+
 /// What happens to the records of a VM that was taken out or of an object that was deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RemovalPolicy {

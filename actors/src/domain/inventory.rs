@@ -1,6 +1,6 @@
 //! The inventory: what was delivered, and what must survive a restart.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::config::RemovalPolicy;
 use super::ids::{ConfigId, ConfigName, Mac, NodeName, PortId, ProviderId, VmId};
 use super::node::{ConfigHash, NodeConfig};
+use super::records::Records;
 use super::status::DownPortRetry;
 
 /// Key of a record: node names are unique within one delivery target.
@@ -98,7 +99,7 @@ pub struct ConfigState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Delivered nodes.
-    pub records: BTreeMap<RecordKey, Arc<Record>>,
+    pub records: Records,
     /// What is kept per config.
     pub configs: BTreeMap<ConfigName, Arc<ConfigState>>,
     /// What the store holds but nobody here can read: it travels along and is written back as it is.
@@ -106,9 +107,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The records of one delivery target.
-    pub fn records_at<'a>(&'a self, provider: &'a ProviderId) -> impl Iterator<Item = &'a Arc<Record>> {
-        self.records.values().filter(move |record| &record.provider_id == provider)
+    /// The records of a VM at one delivery target.
+    pub fn records_of<'a>(
+        &'a self,
+        vm: &VmId,
+        provider: &'a ProviderId,
+    ) -> impl Iterator<Item = &'a Arc<Record>> {
+        self.records.of_vm(vm).filter(move |record| &record.provider_id == provider)
     }
 }
 
@@ -135,6 +140,11 @@ pub fn newest_of_vms<'a>(
         }
     }
     newest.into_iter().map(|(vm, record)| (vm, &record.config)).collect()
+}
+
+/// The ports that nodes were delivered.
+pub fn ports_of<'a>(nodes: impl Iterator<Item = &'a Arc<NodeConfig>>) -> HashSet<PortId> {
+    nodes.flat_map(|node| &node.interfaces).filter_map(|interface| interface.port_id.clone()).collect()
 }
 
 /// Something that happened and must be remembered.
@@ -246,13 +256,12 @@ impl ConfigState {
 
 fn adopt(snapshot: &mut Snapshot, provider: &ProviderId, node: &NodeName, owner: &Owner) -> bool {
     let key = RecordKey { provider: provider.clone(), node: node.clone() };
-    let Some(record) = snapshot.records.get_mut(&key) else {
+    let Some(record) = snapshot.records.get(&key).filter(|record| record.owner.as_ref() != Some(owner))
+    else {
         return false;
     };
-    if record.owner.as_ref() == Some(owner) {
-        return false;
-    }
-    *record = Arc::new(Record { owner: Some(owner.clone()), ..Record::clone(record) });
+    let adopted = Record { owner: Some(owner.clone()), ..Record::clone(record) };
+    snapshot.records.insert(key, Arc::new(adopted));
     true
 }
 
@@ -268,9 +277,11 @@ fn deliver(
         return adopt(snapshot, provider, &node.node_name, owner);
     }
     // A VM that was renamed moves its record.
-    snapshot.records.retain(|other, record| {
-        other == &key || &other.provider != provider || record.instance_id != node.instance_id
-    });
+    let earlier: Vec<_> =
+        snapshot.records_of(&node.instance_id, provider).map(|record| record.key()).collect();
+    for other in earlier.iter().filter(|other| **other != key) {
+        snapshot.records.remove(other);
+    }
     let record = Record {
         provider_id: provider.clone(),
         node_name: node.node_name.clone(),
@@ -286,10 +297,10 @@ fn deliver(
 
 fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &std::collections::BTreeSet<VmId>) -> bool {
     let before = (snapshot.records.len(), snapshot.configs.get(name).cloned());
-    snapshot.records.retain(|_, record| {
-        let is_own = record.owner.as_ref().is_some_and(|owner| &owner.id.name == name);
-        !is_own || keep.contains(&record.instance_id)
-    });
+    let own = snapshot.records.of_owner(name).filter(|record| !keep.contains(&record.instance_id));
+    for key in own.map(|record| record.key()).collect::<Vec<_>>() {
+        snapshot.records.remove(&key);
+    }
     if keep.is_empty() {
         snapshot.configs.remove(name);
     } else if let Some(state) = snapshot.configs.get_mut(name) {

@@ -18,6 +18,7 @@ pub mod port;
 pub mod post;
 pub mod progress;
 pub mod reason;
+pub mod records;
 pub mod restart;
 pub mod selection;
 pub mod settle;
@@ -25,6 +26,6 @@ pub mod status;
 pub mod vm;
 
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 #[cfg(test)]
 mod story;

@@ -2,7 +2,7 @@
 //!
 //! A slow or dead receiver never makes a queue: a node has one wanted state, the newest.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque, hash_map};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,12 @@ use super::backoff::{Backoff, BackoffPolicy, Jitter};
 use super::ids::{NodeName, VmId};
 use super::node::NodeConfig;
 use super::post::{NodeResult, PostAnswer, PostError, PostFailure};
-use super::settle::Wanted;
+use super::settle::{History, Wanted};
 use crate::planted::{self, Bug};
+
+mod delivered;
+
+use delivered::Delivered;
 
 /// How many nodes a batch may have.
 pub const MAX_BATCH_NODES: usize = 100;
@@ -28,7 +32,7 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Outbox {
     entries: BTreeMap<NodeName, Entry>,
-    delivered: BTreeMap<NodeName, Arc<NodeConfig>>,
+    delivered: Delivered,
     /// Nodes that may have something else than `delivered` says: a POST for them ended without an answer.
     in_doubt: BTreeSet<NodeName>,
     flight: Option<Flight>,
@@ -123,7 +127,7 @@ impl Outbox {
     pub fn new(rest: Duration, seed: u64, now: Instant) -> Self {
         Self {
             entries: BTreeMap::new(),
-            delivered: BTreeMap::new(),
+            delivered: Delivered::default(),
             in_doubt: BTreeSet::new(),
             flight: None,
             probes: VecDeque::new(),
@@ -156,17 +160,19 @@ impl Outbox {
 
     /// Takes over what the inventory knows. What was delivered since is newer and stays.
     pub fn learn(&mut self, delivered: Arc<NodeConfig>) {
-        self.delivered.entry(delivered.node_name.clone()).or_insert(delivered);
+        if self.delivered.get(&delivered.node_name).is_none() {
+            self.delivered.insert(delivered);
+        }
     }
 
     /// What VMs other than these were sent does not count any more.
     pub fn retain_vms(&mut self, vms: &BTreeSet<VmId>) {
-        self.delivered.retain(|_, node| vms.contains(&node.instance_id));
+        self.delivered.retain_vms(vms);
     }
 
     /// Another config delivered this to the node, later than anything that was sent from here.
     pub fn learn_foreign(&mut self, delivered: Arc<NodeConfig>) {
-        self.delivered.insert(delivered.node_name.clone(), delivered);
+        self.delivered.insert(delivered);
     }
 
     /// The node is another config's: nothing is known of it any more, nothing is sent to it, and the answer
@@ -190,18 +196,11 @@ impl Outbox {
         self.delivered.get(node)
     }
 
-    /// What each VM was sent; the wanted node's first, should it have two records.
-    pub fn delivered_by_vm(&self) -> HashMap<&VmId, &Arc<NodeConfig>> {
-        let mut by_vm = HashMap::with_capacity(self.delivered.len());
-        for (name, node) in &self.delivered {
-            let is_wanted = self.entries.get(name).is_some_and(|entry| entry.vm == node.instance_id);
-            match by_vm.entry(&node.instance_id) {
-                hash_map::Entry::Vacant(vacant) => drop(vacant.insert(node)),
-                hash_map::Entry::Occupied(mut other) if is_wanted => drop(other.insert(node)),
-                hash_map::Entry::Occupied(_) => {}
-            }
-        }
-        by_vm
+    /// What a VM was sent; the wanted node's, should it have two.
+    pub fn delivered_to(&self, vm: &VmId) -> Option<&Arc<NodeConfig>> {
+        let is_wanted = |name: &&NodeName| self.entries.get(*name).is_some_and(|entry| &entry.vm == vm);
+        let name = self.delivered.names_of(vm).find(is_wanted);
+        self.delivered.get(name.or_else(|| self.delivered.names_of(vm).next())?)
     }
 
     /// Replaces what is wanted. What is no longer in it will not be sent.
@@ -404,19 +403,14 @@ impl Outbox {
     fn accept(&mut self, node: Arc<NodeConfig>) -> Accepted {
         let newest = self.entries.get(&node.node_name).map(|entry| Arc::clone(&entry.wanted));
         let has = newest.filter(|_| planted::is(Bug::OutboxForgetsTheNewest)).unwrap_or(Arc::clone(&node));
-        let before = self.delivered.insert(node.node_name.clone(), has);
+        let before = self.delivered.insert(has);
         self.in_doubt.remove(&node.node_name);
-        self.forget_earlier_name(&node);
+        self.delivered.forget_other_names(&node.instance_id, &node.node_name);
         let is_change = !before.is_some_and(|before| before.is_same(&node));
         if let Some(entry) = self.entries.get_mut(&node.node_name) {
             entry.refusal = None;
         }
         Accepted { vm: node.instance_id.clone(), node, is_change }
-    }
-
-    /// A VM that was renamed has its record under the new name only.
-    fn forget_earlier_name(&mut self, node: &NodeConfig) {
-        self.delivered.retain(|name, other| name == &node.node_name || other.instance_id != node.instance_id);
     }
 
     fn refuse(&mut self, node: &Arc<NodeConfig>, message: String, now: Instant) -> usize {
@@ -496,6 +490,16 @@ impl Outbox {
             self.probes.push_back(Probe { nodes: half.to_vec(), has_server_error: false });
         }
         0
+    }
+}
+
+impl History for Outbox {
+    fn at_node(&self, node: &NodeName) -> Option<Arc<NodeConfig>> {
+        self.delivered_at(node).cloned()
+    }
+
+    fn of_vm(&self, vm: &VmId) -> Option<Arc<NodeConfig>> {
+        self.delivered_to(vm).cloned()
     }
 }
 

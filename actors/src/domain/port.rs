@@ -103,6 +103,14 @@ pub struct Observation {
     pub servers: BTreeMap<VmId, Server>,
 }
 
+impl Observation {
+    /// Takes out what was found of a VM: its ports, and what Nova says of it.
+    pub fn take(&mut self, vm: &VmId) -> (Vec<ListedPort>, Server) {
+        let unknown = || Server::Unknown("nova was not asked for it".to_owned());
+        (self.ports.remove(vm).unwrap_or_default(), self.servers.remove(vm).unwrap_or_else(unknown))
+    }
+}
+
 /// Whether a port is used, or the first rule that leaves it out. The order is the order of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Verdict {

@@ -11,7 +11,7 @@ use super::config::{
     InterfaceOrder, Polling, RemovalPolicy, SelectionRules, SubnetSelector,
 };
 use super::ids::{ConfigId, Mac, NodeName, PortId, ProviderId, VmId};
-use super::inventory::Owner;
+use super::inventory::{Owner, Record, RecordKey, Snapshot};
 use super::node::{Interface, NodeConfig};
 use super::port::{FixedIp, ListedPort, Port, Server, TargetSubnet};
 use super::vm::VmInput;
@@ -220,4 +220,10 @@ pub(crate) fn config(vms: &[&str]) -> Config {
 
 pub(crate) fn shared(nodes: &[NodeConfig]) -> Vec<Arc<NodeConfig>> {
     nodes.iter().cloned().map(Arc::new).collect()
+}
+
+/// As in a file of the previous operator: the record does not say whose it is.
+pub(crate) fn disown(snapshot: &mut Snapshot, key: &RecordKey) {
+    let record = Record { owner: None, ..Record::clone(&snapshot.records[key]) };
+    snapshot.records.insert(key.clone(), Arc::new(record));
 }

@@ -7,14 +7,14 @@ use std::time::Instant;
 use proptest::prelude::*;
 
 use super::config::{ChangePolicy, RemovalPolicy};
-use super::ids::{NodeName, PortId, VmId};
+use super::ids::{PortId, VmId};
 use super::inventory::{Event, Owner, Record, Snapshot, apply};
 use super::node::{Interface, NodeConfig};
 use super::outbox::{Next, Outbox};
 use super::port::{Port, Server, Verdict};
 use super::post::{PostAnswer, PostError, PostFailure};
 use super::samples::*;
-use super::settle::{self, History, Settled, settle};
+use super::settle::{self, Settled, settle};
 use super::vm::{Decision, Outcome, VmState, step};
 
 const VMS: [(&str, &str); 2] = [("vm-1", "worker-1"), ("vm-2", "worker-2")];
@@ -62,15 +62,6 @@ struct World {
     settled: Settled,
     /// Index of every delivered port that was selected in every round since.
     steady: HashMap<PortId, u8>,
-}
-
-impl History for Outbox {
-    fn at_node(&self, node: &NodeName) -> Option<Arc<NodeConfig>> {
-        self.delivered_at(node).cloned()
-    }
-    fn of_vm(&self, vm: &VmId) -> Option<Arc<NodeConfig>> {
-        self.delivered_by_vm().get(vm).map(|node| Arc::clone(node))
-    }
 }
 
 impl World {

@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use dashmap::DashMap;
 use jiff::Timestamp;
 use ractor::ActorRef;
 
 use super::{Ack, InventoryMsg};
-use crate::domain::ids::{ConfigName, ProviderId, VmId};
-use crate::domain::inventory::{ConfigState, Event, Record, RecordKey, Snapshot};
+use crate::domain::ids::ConfigName;
+use crate::domain::inventory::{ConfigState, Event, Snapshot};
 
 /// The inventory for readers and senders. Cheap to clone; survives restarts of the actor.
 #[derive(Clone, Default)]
@@ -18,8 +17,6 @@ pub struct InventoryHandle(Arc<Shared>);
 struct Shared {
     /// What readers see: persisted, or what memory holds while the store fails.
     published: RwLock<Arc<Snapshot>>,
-    /// The published records by VM.
-    by_vm: DashMap<(ProviderId, VmId), Arc<Record>>,
     /// Everything applied so far; survives the actor.
     working: Mutex<Option<Arc<Snapshot>>>,
     actor: Mutex<Option<ActorRef<InventoryMsg>>>,
@@ -52,19 +49,15 @@ impl InventoryHandle {
         actor.is_some_and(|actor| actor.send_message(InventoryMsg::Record { event, ack }).is_ok())
     }
 
+    /// The actor itself, for tests of failures.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn actor(&self) -> Option<ractor::ActorCell> {
+        lock(&self.0.actor).as_ref().map(|actor| actor.get_cell())
+    }
+
     /// What readers may see.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.0.published.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// A record by its key.
-    pub fn record_at(&self, key: &RecordKey) -> Option<Arc<Record>> {
-        self.snapshot().records.get(key).cloned()
-    }
-
-    /// A VM's record at a delivery target.
-    pub fn record_of_vm(&self, provider: &ProviderId, vm: &VmId) -> Option<Arc<Record>> {
-        self.0.by_vm.get(&(provider.clone(), vm.clone())).map(|record| Arc::clone(&record))
     }
 
     /// Everything that happened, persisted or not: what decisions are made from. Readers get
@@ -126,24 +119,8 @@ impl InventoryHandle {
 
     /// Makes `snapshot` what readers see.
     pub(super) fn publish(&self, snapshot: &Arc<Snapshot>) {
-        let before = {
-            let mut published = self.0.published.write().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *published, Arc::clone(snapshot))
-        };
-        for (key, record) in &snapshot.records {
-            let is_known = before.records.get(key).is_some_and(|old| Arc::ptr_eq(old, record));
-            if !is_known {
-                let by_vm = (record.provider_id.clone(), record.instance_id.clone());
-                self.0.by_vm.insert(by_vm, Arc::clone(record));
-            }
-        }
-        for (key, old) in &before.records {
-            let same_vm = |record: &Arc<Record>| record.instance_id == old.instance_id;
-            if !snapshot.records.get(key).is_some_and(same_vm) {
-                let by_vm = (old.provider_id.clone(), old.instance_id.clone());
-                self.0.by_vm.remove_if(&by_vm, |_, record| Arc::ptr_eq(record, old));
-            }
-        }
+        let mut published = self.0.published.write().unwrap_or_else(PoisonError::into_inner);
+        *published = Arc::clone(snapshot);
     }
 }
 

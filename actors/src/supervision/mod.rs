@@ -32,5 +32,5 @@ pub use set::ChildSet;
 pub use shutdown::{Stopped, stop_children_in_order};
 pub use slot::{ChildSlot, ChildSpec, OnDue, Spawned};
 pub use task::{AbortOnDrop, TaskPanicked, TaskSlot};
-pub use timer::{Ticket, TimerSlot};
+pub use timer::{Ticket, TimerSlot, now};
 pub use tree::{Tree, TreeNode};

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use ractor::concurrency::JoinHandle;
 use ractor::{ActorCell, ActorId, ActorRef, Message, SpawnErr, SupervisionEvent};
-use tokio::time::Instant;
 
 use super::exit::{ChildExit, Outcome, is_over_a_child, read_event, read_refusal};
 use super::node::{Entry, Node};
-use super::timer::{Ticket, TimerSlot};
+use super::timer::{Ticket, TimerSlot, now};
 use crate::domain::backoff::seed_for;
 use crate::domain::restart::{self, ExitCause, RestartPolicy, RestartState, Verdict};
 
@@ -213,11 +212,6 @@ impl<M: Message> ChildSlot<M> {
         matches!(self.state, State::GaveUp)
     }
 
-    /// Whether there is no child and none to come: never started, or stopped on purpose and gone.
-    pub fn is_vacant(&self) -> bool {
-        matches!(self.state, State::Vacant)
-    }
-
     /// Whether the child was told to stop and has not been reported gone.
     pub fn is_stopping(&self) -> bool {
         matches!(self.state, State::Stopping(_))
@@ -298,9 +292,4 @@ impl<M> fmt::Debug for ChildSlot<M> {
             .field("state", &state)
             .finish_non_exhaustive()
     }
-}
-
-/// Tokio's time, which tests can pause.
-fn now() -> std::time::Instant {
-    Instant::now().into_std()
 }

@@ -87,11 +87,6 @@ impl TaskSlot {
     pub fn cancel(&mut self) {
         self.running = None;
     }
-
-    /// Whether a result is still to come, or to be accepted.
-    pub fn is_busy(&self) -> bool {
-        self.running.is_some()
-    }
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

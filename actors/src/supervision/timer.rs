@@ -86,15 +86,15 @@ impl TimerSlot {
         self.armed = None;
     }
 
-    /// Whether a message of the timer is still to come, or to be accepted.
-    pub fn is_armed(&self) -> bool {
-        self.armed.is_some()
-    }
-
-    /// When the timer fires, if it is armed.
+    /// When the timer fires; `None` once its message is accepted, or if it is not armed.
     pub fn due(&self) -> Option<Instant> {
         self.armed.as_ref().map(|armed| armed.due)
     }
+}
+
+/// The monotonic time: Tokio's, which tests can pause.
+pub fn now() -> std::time::Instant {
+    Instant::now().into_std()
 }
 
 #[cfg(test)]
@@ -129,10 +129,10 @@ mod tests {
         assert!(fired.tickets().is_empty());
         tokio::time::sleep(2 * SECOND).await;
         assert_eq!(fired.tickets().len(), 1);
-        assert!(timer.is_armed(), "until its message is accepted");
+        assert!(timer.due().is_some(), "until its message is accepted");
         assert!(timer.accept(fired.tickets()[0]));
         assert!(!timer.accept(fired.tickets()[0]), "a doubled message is refused");
-        assert!(!timer.is_armed());
+        assert_eq!(timer.due(), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -153,7 +153,7 @@ mod tests {
         tokio::time::sleep(2 * SECOND).await;
         fired.arm(&mut timer, SECOND);
         assert!(!timer.accept(fired.tickets()[0]));
-        assert!(timer.is_armed(), "the new arming stays");
+        assert!(timer.due().is_some(), "the new arming stays");
         tokio::time::sleep(2 * SECOND).await;
         assert!(timer.accept(fired.tickets()[1]));
     }

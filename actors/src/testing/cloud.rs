@@ -267,6 +267,11 @@ impl CloudOf<'_> {
         self.looks().edit(|script| script.push(1, Trouble::Hangs));
     }
 
+    /// No look ends, until [`Self::heals`].
+    pub fn looks_hang(&self) {
+        self.looks().edit(|script| script.stand(Trouble::Hangs));
+    }
+
     /// The next look panics.
     pub fn next_look_panics(&self) {
         self.looks().edit(|script| script.push(1, Trouble::Panics));

@@ -63,8 +63,7 @@ pub struct Harness {
 struct Run {
     root: ActorRef<RootMsg>,
     tree: Tree,
-    inventory: InventoryHandle,
-    claims: ClaimTable,
+    shared: Shared,
 }
 
 impl Harness {
@@ -100,26 +99,40 @@ impl Harness {
     pub async fn start(&mut self) {
         assert!(self.run.is_none(), "the operator runs already");
         let tree = Tree::with_faults("root", "root", Arc::new(self.faults.clone()));
-        let (inventory, claims) = (InventoryHandle::default(), ClaimTable::default());
         let shared = Shared {
             cloud: Arc::new(self.cloud.clone()),
             delivery: Arc::new(self.viola.clone()),
             status: Arc::new(self.status.clone()),
             clock: Arc::new(self.clock.clone()),
-            inventory: inventory.clone(),
-            claims: claims.clone(),
+            inventory: InventoryHandle::default(),
+            claims: ClaimTable::default(),
             restart: self.restart,
             seed: self.seed,
         };
+        self.run = Some(self.start_root(tree, shared).await);
+    }
+
+    async fn start_root(&self, tree: Tree, shared: Shared) -> Run {
         let args = RootArgs {
-            shared,
+            shared: shared.clone(),
             store: Arc::new(self.store.clone()),
             node: tree.root(),
             spread_first_polls: self.spread,
         };
         let root = Actor::spawn(None, Root, args).await;
         let (root, _) = root.unwrap_or_else(|refusal| unreachable!("the root starts always: {refusal}"));
-        self.run = Some(Run { root, tree, inventory, claims });
+        Run { root, tree, shared }
+    }
+
+    /// The root dies, everything below it with it, and is started anew as the application does: over the
+    /// same tree and what its configs share. Objects are to be declared again.
+    pub async fn lose_root(&mut self) {
+        let Some(run) = self.run.take() else {
+            return;
+        };
+        assert!(run.root.kill_and_wait(Some(STOP_PATIENCE)).await.is_ok(), "the root does not end");
+        assert_all_dead(&run.tree).await;
+        self.run = Some(self.start_root(run.tree, run.shared).await);
     }
 
     fn run(&self) -> &Run {
@@ -141,7 +154,7 @@ impl Harness {
     }
 
     /// [`Self::declare`] for a task that does so later.
-    pub fn declarer(&self) -> impl Fn(&ConfigBuilder) + Send + 'static {
+    pub fn declarer(&self) -> impl Fn(&ConfigBuilder) + Send + Sync + 'static {
         let root = self.run().root.clone();
         move |config| {
             let _ = root.send_message(RootMsg::Declare(config.clone().into()));
@@ -187,8 +200,9 @@ impl Harness {
     /// Whether every node of `config` has what its VM has, and the inventory says so.
     pub fn is_delivered(&self, config: &ConfigBuilder) -> bool {
         let provider = config.clone().build().provider.clone();
+        let snapshot = self.snapshot();
         config.vm_ids().iter().all(|vm| {
-            let Some(record) = self.run().inventory.record_of_vm(&provider, vm) else {
+            let Some(record) = snapshot.records_of(vm, &provider).next() else {
                 return false;
             };
             let in_viola = self.viola.node_at(provider.as_str(), record.node_name.as_str());
@@ -201,22 +215,22 @@ impl Harness {
     /// What readers see of a node of the target `biz`.
     pub fn record(&self, node: &str) -> Option<Arc<Record>> {
         let node = crate::domain::ids::NodeName::new(node).ok()?;
-        self.run().inventory.record_at(&RecordKey { provider: "biz".into(), node })
+        self.snapshot().records.get(&RecordKey { provider: "biz".into(), node }).cloned()
     }
 
     /// What readers see.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.run().inventory.snapshot()
+        self.run().shared.inventory.snapshot()
     }
 
     /// The inventory.
     pub fn inventory(&self) -> &InventoryHandle {
-        &self.run().inventory
+        &self.run().shared.inventory
     }
 
     /// What is kept of an object beside its records.
     pub fn kept(&self, config: &str) -> Option<Arc<ConfigState>> {
-        self.run().inventory.config_state(&crate::domain::ids::ConfigName::new("default", config))
+        self.run().shared.inventory.config_state(&crate::domain::ids::ConfigName::new("default", config))
     }
 
     /// The newest state of an object.
@@ -267,8 +281,8 @@ impl Harness {
     /// How large the tables of this life of the process are now, or were at most.
     pub fn sizes(&self) -> std::collections::BTreeMap<&'static str, usize> {
         let mut sizes = largest_sizes(&self.run().tree);
-        let applied = self.run().inventory.applied();
-        sizes.insert("claims", self.run().claims.count());
+        let applied = self.run().shared.inventory.applied();
+        sizes.insert("claims", self.run().shared.claims.count());
         sizes.insert("records", applied.records.len());
         sizes.insert("config states", applied.configs.len());
         sizes.insert("allocations", applied.configs.values().map(|state| state.allocations.len()).sum());

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use super::lock;
+use super::watch::{Watch, Watcher};
 use crate::boundary::StatusSink;
 use crate::domain::ids::ConfigId;
 use crate::domain::reason::Reason;
@@ -9,7 +10,9 @@ use crate::domain::status::ConfigStatus;
 
 /// Keeps the newest state of every config, and the reasons it went through. Clones are one board.
 #[derive(Clone, Default)]
-pub struct StatusBoard(Arc<Mutex<Inner>>);
+pub struct StatusBoard(Arc<Mutex<Inner>>, Watcher);
+
+type Echo = Arc<dyn Fn(&ConfigId) + Send + Sync>;
 
 #[derive(Default)]
 struct Inner {
@@ -17,6 +20,8 @@ struct Inner {
     reasons: BTreeMap<ConfigId, Vec<Reason>>,
     /// Every skip that was ever shown.
     skips: BTreeMap<ConfigId, BTreeSet<String>>,
+    publications: usize,
+    echo: Option<Echo>,
 }
 
 impl StatusBoard {
@@ -51,6 +56,21 @@ impl StatusBoard {
         of_name.flat_map(|(_, skips)| skips).cloned().collect()
     }
 
+    /// Who sees every state that is shown from now on.
+    pub fn watched_by(&self, watch: Arc<dyn Watch>) {
+        self.1.set(watch);
+    }
+
+    /// How often anything was shown.
+    pub fn publications(&self) -> usize {
+        lock(&self.0).publications
+    }
+
+    /// Calls `echo` whenever a state is shown, as a watch that sees every status that is written.
+    pub fn echoes(&self, echo: impl Fn(&ConfigId) + Send + Sync + 'static) {
+        lock(&self.0).echo = Some(Arc::new(echo));
+    }
+
     /// Everything, to be shown when a test fails.
     pub fn all(&self) -> Vec<Arc<ConfigStatus>> {
         lock(&self.0).newest.values().map(Arc::clone).collect()
@@ -59,6 +79,7 @@ impl StatusBoard {
 
 impl StatusSink for StatusBoard {
     fn publish(&self, id: &ConfigId, status: Arc<ConfigStatus>) {
+        self.1.tell(|watch| watch.shown(id, &status));
         let mut inner = lock(&self.0);
         let reasons = inner.reasons.entry(id.clone()).or_default();
         if reasons.last() != Some(&status.reason) {
@@ -67,6 +88,12 @@ impl StatusSink for StatusBoard {
         let skips = status.skipped.iter().map(|skip| format!("{}: {}", skip.vm, skip.reason));
         inner.skips.entry(id.clone()).or_default().extend(skips);
         inner.newest.insert(id.clone(), status);
+        inner.publications += 1;
+        let echo = inner.echo.clone();
+        drop(inner);
+        if let Some(echo) = echo {
+            echo(id);
+        }
     }
 
     fn forget(&self, id: &ConfigId) {

@@ -18,6 +18,7 @@ struct Inner {
     content: Snapshot,
     /// What it held before the last write.
     previous: Snapshot,
+    keeps_nothing: bool,
     loads: usize,
     saves: usize,
     load: Script<Trouble>,
@@ -52,6 +53,11 @@ impl FakeStore {
     pub fn allocations(&self, config: &ConfigName, vm: &VmId) -> Vec<Held> {
         let state = lock(&self.0).content.configs.get(config).cloned();
         state.and_then(|state| state.allocations.get(vm).cloned()).unwrap_or_default()
+    }
+
+    /// Takes every write and keeps none, as the store of a disabled inventory.
+    pub fn keeps_nothing(&self) {
+        lock(&self.0).keeps_nothing = true;
     }
 
     /// How often it was read.
@@ -136,7 +142,9 @@ impl Store for FakeStore {
         async move {
             suffer(takes, trouble).await?;
             let mut inner = lock(&self.0);
-            inner.previous = std::mem::replace(&mut inner.content, Snapshot::clone(&snapshot));
+            if !inner.keeps_nothing {
+                inner.previous = std::mem::replace(&mut inner.content, Snapshot::clone(&snapshot));
+            }
             inner.saves += 1;
             Ok(())
         }

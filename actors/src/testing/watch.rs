@@ -2,8 +2,10 @@ use std::sync::{Arc, Mutex};
 
 use super::{Post, lock};
 use crate::domain::config::Config;
+use crate::domain::ids::ConfigId;
 use crate::domain::node::NodeConfig;
 use crate::domain::port::Observation;
+use crate::domain::status::ConfigStatus;
 
 /// Sees what passes the boundaries at the moment at which it does. Nothing by default.
 pub trait Watch: Send + Sync + 'static {
@@ -24,6 +26,9 @@ pub trait Watch: Send + Sync + 'static {
 
     /// A POST was answered, in whichever way. A sender that went away hears nothing, and nothing is told here.
     fn answered(&self, _number: usize, _config: &Arc<Config>, _post: &Post) {}
+
+    /// A state is shown to people.
+    fn shown(&self, _id: &ConfigId, _status: &ConfigStatus) {}
 }
 
 /// Who watches a boundary.

@@ -13,8 +13,9 @@ impl Viola {
     pub(super) fn observe_down_ports(&self, state: &mut State) {
         let down: BTreeSet<_> =
             state.settled.wanted.values().flat_map(|wanted| wanted.down.clone()).collect();
-        if std::mem::take(&mut state.had_down_ports) && down.is_empty() {
-            // They came up while nobody looked: which they were is not known, so all are sent once more.
+        let kept = state.down_retry.as_ref().filter(|_| std::mem::take(&mut state.had_down_ports));
+        if kept.is_some_and(|kept| kept.hash != down_port::hash_of(&down)) {
+            // Some came up while nobody looked: which they were is not known, so all are sent once more.
             state.outbox.resend_all();
         }
         let has_down = |name: &NodeName| state.settled.wanted.get(name).is_some_and(|w| !w.down.is_empty());

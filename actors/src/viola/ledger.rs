@@ -1,6 +1,6 @@
 //! Events that the inventory has not acknowledged: kept and sent again until it has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::domain::ids::NodeName;
 use crate::domain::inventory::Event;
@@ -21,14 +21,10 @@ struct Entry {
 }
 
 impl Ledger {
-    /// Takes an event in.
+    /// Takes an event in. What it makes worthless goes: everything here may be sent again at any time, and
+    /// must take back nothing that is newer.
     pub(super) fn add(&mut self, event: Event, holds_back_posts: bool) {
-        // A newer state of the DOWN ports makes an older one worthless; so does a doubled event.
-        let is_down_ports = matches!(event, Event::DownPorts { .. });
-        self.open.retain(|_, entry| {
-            let is_older_state = is_down_ports && matches!(entry.event, Event::DownPorts { .. });
-            !is_older_state && entry.event != event
-        });
+        self.open.retain(|_, entry| !is_worthless_after(&mut entry.event, &event));
         self.next += 1;
         self.open.insert(self.next, Entry { event, holds_back_posts });
     }
@@ -77,5 +73,71 @@ impl Ledger {
 
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+}
+
+/// Takes out of an event what a newer one replaces; true if nothing is left of it.
+fn is_worthless_after(old: &mut Event, new: &Event) -> bool {
+    match (&mut *old, new) {
+        (Event::DownPorts { .. }, Event::DownPorts { .. }) => true,
+        (
+            Event::Delivered { provider, nodes, .. },
+            Event::Delivered { provider: new_provider, nodes: new_nodes, .. },
+        ) if provider == new_provider => {
+            let names: HashSet<_> = new_nodes.iter().map(|node| &node.node_name).collect();
+            let vms: HashSet<_> = new_nodes.iter().map(|node| &node.instance_id).collect();
+            nodes.retain(|node| !names.contains(&node.node_name) && !vms.contains(&node.instance_id));
+            nodes.is_empty()
+        }
+        (Event::Allocated { allocations, .. }, Event::Allocated { allocations: new_allocations, .. }) => {
+            allocations.retain(|vm, _| !new_allocations.contains_key(vm));
+            old == new
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::inventory::{Snapshot, apply};
+    use crate::domain::samples::{at, node, owner};
+
+    fn delivered(node_name: &str, vm: &str, index: u8, seconds: i64) -> Event {
+        Event::Delivered {
+            owner: owner("a", 0),
+            provider: "k8s".into(),
+            nodes: vec![Arc::new(node(node_name, vm, &[(index, 1)]))],
+            at: at(seconds),
+        }
+    }
+
+    fn after<'a>(events: impl Iterator<Item = &'a Event>) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for event in events {
+            apply(&mut snapshot, event);
+        }
+        snapshot
+    }
+
+    #[test]
+    fn what_is_sent_again_takes_back_nothing_newer_at_any_moment() {
+        let events = [
+            delivered("n", "vm-1", 0, 1),
+            delivered("other", "vm-2", 0, 2),
+            delivered("n", "vm-1", 1, 3),
+            // Renamed.
+            delivered("m", "vm-1", 1, 4),
+        ];
+        let mut ledger = Ledger::default();
+        events.iter().for_each(|event| ledger.add(event.clone(), false));
+        let now = after(events.iter());
+        let mut again = now.clone();
+        for (_, event) in ledger.open() {
+            assert!(!apply(&mut again, event), "{event:?} is sent again and changes something");
+        }
+        assert_eq!(after(ledger.open().map(|(_, event)| event)).records.len(), 2, "and nothing is missing");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::{Flight, PostResult, State, Viola, ViolaMsg, now, owner_of};
+use super::{Flight, PostResult, State, Viola, ViolaMsg, owner_of};
 use crate::boundary::PostError;
 use crate::domain::config::Config;
 use crate::domain::ids::NodeName;
@@ -15,10 +15,11 @@ use crate::domain::node::NodeConfig;
 use crate::domain::outbox::{Finished, Next};
 use crate::domain::post::PostFailure;
 use crate::planted::{self, Bug};
-use crate::supervision::{TaskPanicked, Ticket};
+use crate::supervision::{TaskPanicked, Ticket, now};
 
-/// The receiver's adapter has a deadline; this one lies far beyond it, and only a defect reaches it.
-const POST_DEADLINE: Duration = Duration::from_secs(600);
+/// The receiver's adapter has a shorter deadline of its own (the settings allow no longer one): only a
+/// defect reaches this one.
+pub const POST_DEADLINE: Duration = Duration::from_secs(600);
 
 impl Viola {
     /// Sends the next batch, if there is one and nothing stands against it.
@@ -99,6 +100,8 @@ impl Viola {
             None => state.outbox.finish(flight.id, answer, now()),
         };
         self.record_deliveries(state, &flight.config, &finished);
+        // The answer may be for a VM that was taken out meanwhile.
+        state.forget_pruned();
         finished
     }
 

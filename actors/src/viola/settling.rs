@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::history::Delivered;
 use super::{Gathering, State, Viola, owner_of};
 use crate::config::ConfigMsg;
 use crate::domain::claims::Claimed;
@@ -75,7 +74,7 @@ impl Viola {
             settle::Context {
                 policy: config.change_policy,
                 approvals: &config.approvals,
-                history: &Delivered::of(&state.outbox),
+                history: &state.outbox,
                 empty_before: &state.empty_before,
                 claim: &mut claim,
             },
@@ -100,13 +99,14 @@ impl Viola {
 
     /// Fills in what the inventory knows of the nodes and VMs at hand.
     pub(super) fn learn(&self, state: &mut State) {
-        let name = &state.config.id.name;
-        let nodes: BTreeSet<_> =
-            state.decisions.values().filter_map(|decision| decision.node.clone()).collect();
-        for record in self.inventory.applied().records_at(&state.config.provider) {
-            if !nodes.contains(&record.node_name) && !state.decisions.contains_key(&record.instance_id) {
-                continue;
-            }
+        let (name, provider) = (&state.config.id.name, &state.config.provider);
+        let applied = self.inventory.applied();
+        let at_node = |node: &NodeName| {
+            applied.records.get(&RecordKey { provider: provider.clone(), node: node.clone() })
+        };
+        let of_vms = state.decisions.keys().flat_map(|vm| applied.records_of(vm, provider));
+        let at_nodes = state.decisions.values().filter_map(|decision| at_node(decision.node.as_ref()?));
+        for record in of_vms.chain(at_nodes) {
             let delivered = Arc::clone(&record.config);
             match &record.owner {
                 Some(owner) if &owner.id.name != name => state.outbox.learn_foreign(delivered),
@@ -122,11 +122,10 @@ impl Viola {
             let has = before.or_else(|| state.outbox.delivered_at(name));
             !has.is_some_and(|has| has.is_same(&wanted.node))
         });
-        let delivered = state.outbox.delivered_by_vm();
         let is_newly_empty = |(vm, decision): (&VmId, &Decision)| {
             matches!(decision.outcome, Outcome::Empty)
                 && !state.empty_before.contains(vm)
-                && delivered.contains_key(vm)
+                && state.outbox.delivered_to(vm).is_some()
         };
         differs || state.decisions.iter().any(is_newly_empty)
     }

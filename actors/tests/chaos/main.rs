@@ -8,6 +8,7 @@ mod checks;
 mod known;
 mod model;
 mod monitor;
+mod neighbours;
 mod plan;
 mod quiet;
 mod run;

@@ -1,15 +1,17 @@
 //! Sees every look and every POST, and holds them to the invariants at the moment at which they happen.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use multinic_actors::boundary::{PostAnswer, PostError, PostFailure};
 use multinic_actors::domain::config::Config;
-use multinic_actors::domain::ids::{ConfigName, ProviderId, VmId};
-use multinic_actors::domain::inventory::Snapshot;
+use multinic_actors::domain::ids::{ConfigId, ConfigName, NodeName, ProviderId, VmId};
+use multinic_actors::domain::inventory::{Record, RecordKey, Snapshot};
 use multinic_actors::domain::node::NodeConfig;
 use multinic_actors::domain::port::Observation;
+use multinic_actors::domain::status::ConfigStatus;
 use multinic_actors::testing::{FakeStore, Faults, Post, TestClock, Watch};
 
 use crate::checks::describe;
@@ -115,6 +117,13 @@ impl Monitor {
         effects.into_iter().map(|(at, who, what)| format!("{at:.3?} {who}: {what}")).collect()
     }
 
+    /// What the store holds now belongs to the effects.
+    pub fn note_store(&self, content: &Snapshot) {
+        let (now, digest, records) = (self.clock.elapsed(), digest_of(content), content.records.len());
+        let text = format!("holds {records} records, {digest:016x}");
+        self.inner().effects.push((now, "store".to_owned(), text));
+    }
+
     /// A process began, over what the store held.
     pub fn process_began(&self, restarts: impl Fn() -> u64 + Send + Sync + 'static) {
         let mut inner = self.inner();
@@ -131,7 +140,7 @@ impl Monitor {
         let mut forgotten = Vec::new();
         for ((provider, node), track) in &mut inner.nodes {
             track.is_owed = false;
-            let found = kept.records_at(provider).find(|record| record.node_name == *node);
+            let found = record_at(kept, provider, node);
             let is_known = track.base.iter().any(|base| found.is_some_and(|r| r.config.is_same(base)));
             if is_known || (found.is_none() && track.maybe_none) || track.base.is_empty() {
                 track.lost_indices |= may_lose;
@@ -230,7 +239,7 @@ impl Monitor {
             if track.maybe_none || track.base.is_empty() || now.saturating_sub(track.answered) < 60 * SECOND {
                 continue;
             }
-            let found = applied.records_at(provider).find(|record| record.node_name == *node);
+            let found = record_at(applied, provider, node);
             if !found.is_some_and(|record| track.base.iter().any(|base| record.config.is_same(base))) {
                 forgotten.push(format!("{node} has {:?}, known is {found:?}", track.base));
             }
@@ -254,6 +263,17 @@ impl Monitor {
             &History { inner: &inner, provider: &config.provider, now, is_calm: true },
         )
     }
+}
+
+/// The same for the same content, in every process.
+fn digest_of(content: &impl std::fmt::Debug) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    format!("{content:?}").hash(&mut hasher);
+    hasher.finish()
+}
+
+fn record_at<'a>(kept: &'a Snapshot, provider: &ProviderId, node: &NodeName) -> Option<&'a Arc<Record>> {
+    kept.records.get(&RecordKey { provider: provider.clone(), node: node.clone() })
 }
 
 impl Watch for Monitor {
@@ -339,6 +359,12 @@ impl Watch for Monitor {
             track.may_resend = false;
             track.by = Some(config.id.name.clone());
         }
+    }
+
+    fn shown(&self, id: &ConfigId, status: &ConfigStatus) {
+        let (now, digest) = (self.clock.elapsed(), digest_of(status));
+        let text = format!("shows {} {digest:016x}", status.reason);
+        self.inner().effects.push((now, id.name.to_string(), text));
     }
 
     fn taken(&self, config: &Arc<Config>, node: &Arc<NodeConfig>) {

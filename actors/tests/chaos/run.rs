@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use multinic_actors::planted::{Bug, plant};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::monitor::{Counts, Invariant, Violation};
 use crate::plan::Plan;
@@ -49,11 +50,15 @@ fn hush() {
 
 const WORKER: &str = "chaos";
 
+/// A runtime whose time is paused.
+pub fn paused() -> Runtime {
+    Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+}
+
 /// Lives through a plan in a runtime of its own, in virtual time.
 pub fn run(plan: &Plan) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let whole = AssertUnwindSafe(live(plan)).catch_unwind();
-    let outcome = runtime.unwrap().block_on(whole);
+    let outcome = paused().block_on(whole);
     outcome.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));

@@ -60,6 +60,7 @@ impl World {
         let monitor = Monitor::new(harness.clock.clone(), harness.faults.clone(), harness.store.clone());
         harness.cloud.watched_by(Arc::new(monitor.clone()));
         harness.viola.watched_by(Arc::new(monitor.clone()));
+        harness.status.watched_by(Arc::new(monitor.clone()));
         let truth = Truth::new(harness.cloud.clone());
         let machines = [vec![0, 1, 2, 3], vec![3, 4], vec![5, 6]];
         let objects = ["a", "b", "c"].iter().zip(machines).enumerate().map(|(n, (name, machines))| Object {
@@ -149,6 +150,7 @@ impl World {
         if let Some(what) = &step.what {
             self.happens(what).await;
         }
+        self.monitor.note_store(&self.harness.store.content());
         if self.harness.is_running() {
             self.monitor.check_kept(&self.harness.inventory().applied());
             self.check_tree();

@@ -16,7 +16,7 @@ async fn a_child_stopped_on_purpose_is_not_restarted() {
     tokio::time::sleep(3600 * SECOND).await;
     assert_eq!(world.phase("one"), "stopped");
     assert_eq!(world.generation().await, 1);
-    assert!(world.look(|state| state.one.is_vacant()).await);
+    assert!(world.look(|state| state.one.actor().is_none()).await);
     assert!(world.tree.restarts().is_empty());
     world.end().await;
 }

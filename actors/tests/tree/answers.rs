@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use multinic_actors::boundary::PostFailure;
 use multinic_actors::domain::port::Server;
+use multinic_actors::domain::reason::Reason;
 use multinic_actors::testing::{Ending, Harness, Strike, config, nic};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -211,6 +212,34 @@ async fn a_viola_actor_that_died_posting_holds_no_node_for_ever() {
     world.pass(60 * SECOND).await;
     world.declare(&old);
     world.until_delivered(&old).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_config_that_gave_up_while_posting_holds_no_node_and_sends_once_more() {
+    let young = config("young").vm("y-1").vm("y-2").created("2026-01-09T00:00:00Z".parse().unwrap());
+    let old = config("old").vm("o-1").created("2026-01-08T00:00:00Z".parse().unwrap());
+    let mut world = Harness::new();
+    world.cloud.has(&young, 1).has(&old, 1);
+    world.cloud.vm("y-1").is_named("node");
+    world.cloud.vm("o-1").is_named("node");
+    world.start().await;
+    world.synced();
+    world.declare(&young);
+    world.until_delivered(&young).await;
+    world.pass(SECOND).await;
+    world.viola.of("young").next_is_taken_and_hangs();
+    world.cloud.mtu_is(1300);
+    world.until("nobody will hear of it", |world| mtu(world, "node-y-2") == 1300).await;
+    world.cloud.mtu_is(1450);
+    world.faults.refuse_starts_of("config", "default/young");
+    world.actors("config").iter().for_each(|actor| actor.actor.kill());
+    world.until_reason("young", Reason::InternalError).await;
+    world.declare(&old);
+    world.until_delivered(&old).await;
+    world.faults.heal();
+    world.until("it is put right", |world| mtu(world, "node-y-2") == 1450).await;
+    assert_eq!(world.viola.node("node").unwrap().instance_id.as_str(), "o-1");
     world.end().await;
 }
 

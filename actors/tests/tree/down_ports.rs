@@ -103,6 +103,47 @@ async fn the_count_survives_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_port_that_came_up_over_a_restart_has_its_node_sent_once_more() {
+    let a = config("a").vms(2);
+    for ending in [Ending::Stop, Ending::Crash] {
+        let mut world = world_with_a_down_port(&a).await;
+        world.pass(30 * SECOND).await;
+        assert_eq!(times(&world, "node-a-1"), [0, 20]);
+        world.halt(ending).await;
+        world.cloud.vm("a-1").port_is(100, "ACTIVE");
+        world.start().await;
+        world.declare(&a);
+        world.synced();
+        world.pass(1200 * SECOND).await;
+        assert_eq!(times(&world, "node-a-1"), [0, 20, 30], "{ending:?}: once\n{}", world.describe());
+        assert_eq!(world.kept("a").unwrap().down_port_retry, None);
+        // And never again for that.
+        world.restart(ending).await;
+        world.declare(&a);
+        world.synced();
+        world.pass(600 * SECOND).await;
+        assert_eq!(times(&world, "node-a-1").len(), 3);
+        world.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_down_ports_the_one_that_came_up_over_a_restart_is_sent_too() {
+    let a = config("a").vms(2);
+    let mut world = world_with_a_down_port(&a).await;
+    world.cloud.vm("a-2").port_is(200, "DOWN");
+    world.until("both are sent again", |world| times(world, "node-a-2").len() == 2).await;
+    world.halt(Ending::Stop).await;
+    world.cloud.vm("a-2").port_is(200, "ACTIVE");
+    world.start().await;
+    world.declare(&a);
+    world.synced();
+    world.pass(600 * SECOND).await;
+    assert_eq!(times(&world, "node-a-2").len(), 3, "{}", world.describe());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_set_of_down_ports_starts_the_count_anew_without_a_pair_of_posts() {
     let a = config("a").vms(2).fast_retries(2);
     let world = world_with_a_down_port(&a).await;

@@ -129,6 +129,32 @@ async fn a_config_that_was_given_up_starts_again_with_the_newest_spec() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_config_that_was_given_up_starts_at_once_when_its_spec_changes_and_not_before() {
+    let a = config("a").vms(1);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.faults.always_panic("config", "default/a");
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_reason("a", Reason::InternalError).await;
+    // It rests for a minute at least, and for longer each time.
+    world.pass(200 * SECOND).await;
+    world.until_reason("a", Reason::InternalError).await;
+    world.faults.heal();
+    let restarts = world.restarts_of("config");
+    world.declare(&a);
+    world.pass(5 * SECOND).await;
+    assert_eq!(world.restarts_of("config"), restarts, "the same spec again is no cure");
+    let told = world.clock.elapsed();
+    let changed = a.fast_retries(3);
+    world.declare(&changed);
+    world.until_delivered(&changed).await;
+    assert!(world.clock.elapsed() - told < SECOND, "{}", world.describe());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_inventory_that_fails_for_long_loses_nothing() {
     let a = config("a").vms(3);
     let world = Harness::with(&a, 1).await;

@@ -1,6 +1,5 @@
 //! Objects and VMs that come, go, come back, are renamed or rebuilt.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,8 @@ use multinic_actors::domain::config::{Declared, InvalidConfig};
 use multinic_actors::domain::inventory::{Record, Snapshot};
 use multinic_actors::domain::reason::Reason;
 use multinic_actors::testing::{Ending, Harness, START, config, nic};
+
+use super::log_lines::Lines;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -24,7 +25,7 @@ async fn records_of_the_previous_operator_count_as_delivered() {
     world.until_delivered(&a).await;
     world.halt(Ending::Stop).await;
     // Its file has no owner, no allocations, and ids of ports in the records only.
-    let records: BTreeMap<_, _> = world.store.content().records;
+    let records = world.store.content().records;
     let foreign = records
         .into_iter()
         .map(|(key, record)| (key, Arc::new(Record { owner: None, ..Record::clone(&record) })));
@@ -123,42 +124,6 @@ async fn a_removed_object_leaves_no_actor_and_no_status_but_its_records() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pruning_object_takes_its_records_along_after_a_second_look() {
-    let a = config("a").vms(2).prunes();
-    let world = Harness::with(&a, 1).await;
-    world.until_delivered(&a).await;
-    world.remove(a.id());
-    world.pass(60 * SECOND).await;
-    assert_eq!(world.snapshot().records.len(), 2, "it may come back");
-    world.declare(&a);
-    world.pass(600 * SECOND).await;
-    assert_eq!(world.snapshot().records.len(), 2, "it came back");
-    assert_eq!(world.viola.posts().len(), 1);
-    world.remove(a.id());
-    world.until("they are gone", |world| world.snapshot().records.is_empty()).await;
-    world.until("for good", |world| world.store.content() == Snapshot::default()).await;
-    world.end().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn records_of_a_pruning_object_that_went_while_nobody_looked_go_too() {
-    let (a, b) = (config("a").vms(2).prunes(), config("b").vms(1));
-    let mut world = Harness::with(&a, 1).await;
-    world.cloud.has(&b, 1);
-    world.declare(&b);
-    world.until_delivered(&a).await;
-    world.until_delivered(&b).await;
-    world.restart(Ending::Stop).await;
-    world.declare(&b);
-    world.pass(600 * SECOND).await;
-    assert_eq!(world.snapshot().records.len(), 3, "not before every object is known");
-    world.synced();
-    world.until("a's are gone", |world| world.snapshot().records.len() == 1).await;
-    assert!(world.record("node-b-1").is_some());
-    world.end().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_vm_taken_out_stays_recorded_unless_its_object_prunes() {
     for prunes in [false, true] {
         let a = config("a").vms(3);
@@ -174,6 +139,34 @@ async fn a_vm_taken_out_stays_recorded_unless_its_object_prunes() {
         assert!(world.viola.node("node-a-2").is_some(), "nothing is sent to take it away");
         world.end().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_used_is_told_once() {
+    let a = config("a").vms(1);
+    let lines = Lines::of_all();
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    let declared = |message: &str| {
+        Declared::Invalid(InvalidConfig {
+            id: a.id(),
+            generation: 2,
+            reason: Reason::ConfigError,
+            message: message.to_owned(),
+        })
+    };
+    world.declare_as(declared("spec.vmNames: told once"));
+    world.until_reason("a", Reason::ConfigError).await;
+    world.pass(60 * SECOND).await;
+    let publications = world.status.publications();
+    world.declare_as(declared("spec.vmNames: told once"));
+    world.pass(60 * SECOND).await;
+    assert_eq!(lines.with("spec.vmNames: told once"), 1);
+    assert_eq!(world.status.publications(), publications, "the same again is no news");
+    world.declare_as(declared("spec.subnetIDs: told once"));
+    world.pass(60 * SECOND).await;
+    assert_eq!(lines.with("spec.subnetIDs: told once"), 1);
+    world.end().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! What happens to one config does not show in another; and nothing that hangs hangs for ever.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use multinic_actors::boundary::{CloudError, PostFailure};
@@ -54,6 +55,55 @@ async fn whatever_happens_to_one_config_the_time_line_of_the_other_is_the_same()
     for (name, hurt) in hurts {
         assert_eq!(hour_of_b(hurt).await, calm, "{name}");
     }
+}
+
+/// The time line of each of 100 configs on 10 clouds over an hour, with a change in the middle; the ten
+/// configs of the fourth cloud are hurt.
+async fn hour_of_a_hundred(hurt: impl Fn(&Harness, &str)) -> BTreeMap<String, Vec<String>> {
+    let configs: Vec<_> = (0..100).map(|n| config(&format!("cloud{}-{}", n / 10, n % 10)).vms(3)).collect();
+    let mut world = Harness::new();
+    for config in &configs {
+        world.cloud.has(config, 1);
+    }
+    for n in 0..10 {
+        hurt(&world, &format!("cloud3-{n}"));
+    }
+    world.start().await;
+    configs.iter().for_each(|config| world.declare(config));
+    world.synced();
+    world.pass(1800 * SECOND).await;
+    for config in &configs {
+        world.cloud.vm(&format!("{}-1", config.id().name.name)).gets(nic(7));
+    }
+    world.pass(1800 * SECOND).await;
+    let looks = world.cloud.looks().into_iter().map(|look| (look.config, format!("{:?} look", look.at)));
+    let posts = world.viola.posts().into_iter().map(|post| {
+        let line = format!("{:?} post of {:?}", post.at, post.names());
+        (post.config, line)
+    });
+    let mut lines: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (config, line) in looks.chain(posts) {
+        lines.entry(config).or_default().push(line);
+    }
+    world.end().await;
+    lines
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_one_of_ten_clouds_hangs_the_other_ninety_configs_keep_exactly_their_time_lines() {
+    let mut calm = hour_of_a_hundred(|_, _| {}).await;
+    let mut hurt = hour_of_a_hundred(|world, name| world.cloud.of(name).looks_hang()).await;
+    for n in 0..10 {
+        let name = format!("cloud3-{n}");
+        let (calm, hurt) = (calm.remove(&name).unwrap(), hurt.remove(&name).unwrap());
+        assert!(calm.len() > 4 * hurt.len(), "{name} hangs: {hurt:?}");
+    }
+    assert_eq!(calm.len(), 90);
+    for (name, line) in &calm {
+        assert!(line.len() > 30 && line.iter().any(|event| event.contains("post")), "{name}: {line:?}");
+        assert_eq!(hurt[name], *line, "{name}");
+    }
+    assert_eq!(hurt.len(), 90);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,44 @@
 //! What the previous operator did wrong, measured on it: none of it comes back.
+//!
+//! Line by line, with the test that names it. A test without a path is in this file; `tree::` is this crate's
+//! tree under virtual time, the others are the workspace's tests.
+//!
+//! | fault | tests |
+//! |---|---|
+//! | id 0 dropped from JSON | `domain::node::id_zero_is_always_written` |
+//! | a lower MAC renames all others | [`a_nic_with_a_lower_mac_renames_nobody`], `e2e_sim::cost::twenty_added_ports_rename_nobody` |
+//! | a failed network look-up sends mtu 0 | [`an_mtu_that_cannot_be_is_not_sent`], `e2e_sim::bad_cloud::a_network_look_up_that_fails_sends_no_mtu_of_zero` |
+//! | a Nova error sends the UUID as node name | [`a_server_whose_name_is_not_known_is_never_sent_by_its_uuid`], `e2e_sim::odd_vms::a_nova_that_never_answered_is_an_error` |
+//! | a cut-off or empty list says NoChange | [`a_failed_look_is_an_error_that_takes_nothing_away`], `e2e_sim::bad_cloud::{half_of_a_json_text, a_body_that_ends_half_way, a_list_that_is_suddenly_empty_takes_nothing_away}` |
+//! | unpaged lists | `e2e_sim::cost::all_fifty_nodes_are_right_with_pages_of_ten` |
+//! | hundreds of ids in one URL | `e2e_sim::cost::two_hundred_vms_work_behind_a_front_end_with_a_small_buffer` |
+//! | look-ups, logins, calls and connections at every poll | [`one_login_and_one_post_serve_an_hour_of_polls`], `e2e_sim::cost::a_steady_poll_of_fifty_vms_is_two_neutron_requests_and_nothing_else` |
+//! | one slow cloud or Viola delays every config | `tree::neighbours::{while_one_of_ten_clouds_hangs_the_other_ninety_configs_keep_exactly_their_time_lines, whatever_happens_to_one_config_the_time_line_of_the_other_is_the_same}` |
+//! | a varying error text changes the status, which polls at once | [`a_failed_poll_is_retried_later_each_time_and_writes_one_status`], `e2e_sim::bad_cloud::an_error_has_the_same_text_every_time` |
+//! | two VMs with one name overwrite each other | `tree::node_conflicts::two_vms_of_one_name_are_both_left_out_and_nobody_overwrites_anybody` |
+//! | two configs over one node overwrite each other | `tree::node_conflicts::two_configs_over_one_node_do_not_fight_whoever_comes_first` |
+//! | one bad node fails the batch | [`one_bad_node_answered_with_400_holds_back_none_of_the_other_99`], [`one_bad_node_answered_with_500_holds_back_none_of_the_other_99`] |
+//! | a Viola failure repeats the cloud poll | [`a_viola_failure_repeats_the_post_and_not_the_poll`] |
+//! | DOWN re-sends in pairs, each opens the fast window | [`a_down_port_is_re_sent_one_by_one_and_opens_no_fast_window`] |
+//! | the whole file is written per node | `tree::store::many_nodes_are_written_together_not_one_by_one` |
+//! | the file is not fsynced | `store::file::tests::a_crash_at_any_step_leaves_the_old_or_the_new_inventory` |
+//! | a bad file is a crash loop | `e2e_sim::inventory::{a_torn_file_is_set_aside_and_the_previous_generation_used, an_empty_file_is_set_aside, a_foreign_file_is_set_aside}` |
+//! | random order in answers | `edge_http::the_inventory_routes_answer_as_documented` |
+//! | memory grows with size × readers | [`many_readers_of_all_records_share_one_inventory`], `edge_http::a_large_inventory_comes_whole_to_many_readers` |
+//! | status writes that trigger polls | [`a_status_that_is_written_triggers_no_poll`], [`a_status_of_a_config_that_gave_up_wakes_it_no_sooner`] |
+//! | no spread after a restart | [`after_a_restart_the_first_polls_are_spread`] |
+//! | cluster-wide write access to Secrets | `tests/charts/check.py::test_secrets_are_only_read_by_name` |
+//! | metrics off | `e2e_sim::rest::metrics_are_served_and_name_no_vm_port_mac_or_address` |
+//! | Swagger from a CDN | there is no Swagger page yet |
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use multinic_actors::boundary::{CloudError, PostFailure, Urgency};
 use multinic_actors::domain::config::InterfaceOrder;
 use multinic_actors::domain::port::Server;
 use multinic_actors::domain::reason::Reason;
-use multinic_actors::testing::{Harness, config, names_by_mac, nic};
+use multinic_actors::testing::{Ending, Harness, config, names_by_mac, nic};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -241,6 +273,130 @@ async fn a_viola_error_stays_shown_through_rounds_in_which_nothing_changed() {
     world.pass(1200 * SECOND).await;
     assert!(world.cloud.looks().len() > 5);
     assert_eq!(world.status.reasons("a"), [Reason::Pending, Reason::ViolaPostError]);
+    world.end().await;
+}
+
+/// When `a` is looked at in an hour in which an order fails for a while; every status that is shown comes
+/// back as an object that looks the same.
+async fn looks_of_an_hour(is_echoed: bool) -> (Vec<Duration>, usize) {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.start().await;
+    if is_echoed {
+        let (declare, a) = (world.declarer(), a.clone());
+        world.status.echoes(move |_| declare(&a));
+    }
+    world.synced();
+    world.declare(&a);
+    world.pass(900 * SECOND).await;
+    world.cloud.of("a").looks_fail(neutron("connection reset by peer"));
+    world.viola.of("a").fails(PostFailure::Unavailable);
+    world.pass(900 * SECOND).await;
+    world.cloud.of("a").heals();
+    world.cloud.vm("a-1").gets(nic(7));
+    world.pass(900 * SECOND).await;
+    world.viola.of("a").heals();
+    world.pass(900 * SECOND).await;
+    let looks = world.cloud.looks().iter().map(|look| look.at).collect();
+    let publications = world.status.publications();
+    world.end().await;
+    (looks, publications)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_written_triggers_no_poll() {
+    let (calm, _) = looks_of_an_hour(false).await;
+    let (echoed, publications) = looks_of_an_hour(true).await;
+    assert!(publications > 20 && calm.len() > 20, "{publications} states, {} looks", calm.len());
+    assert_eq!(echoed, calm);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_of_a_config_that_gave_up_wakes_it_no_sooner() {
+    let mut restarts = Vec::new();
+    for is_echoed in [false, true] {
+        let a = config("a").vms(1);
+        let mut world = Harness::new();
+        world.cloud.has(&a, 1);
+        world.faults.always_panic("config", "default/a");
+        world.start().await;
+        if is_echoed {
+            let (declare, a) = (world.declarer(), a.clone());
+            world.status.echoes(move |_| declare(&a));
+        }
+        world.synced();
+        world.declare(&a);
+        world.pass(3600 * SECOND).await;
+        assert_eq!(world.shown("a").reason, Reason::InternalError);
+        restarts.push(world.restarts_of("config"));
+        world.end().await;
+    }
+    assert_eq!(restarts[0], restarts[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_the_first_polls_are_spread() {
+    let configs: Vec<_> = (0..50).map(|n| config(&format!("c{n:02}")).vms(1)).collect();
+    let mut world = Harness::new();
+    for config in &configs {
+        world.cloud.has(config, 1);
+    }
+    world.start().await;
+    configs.iter().for_each(|config| world.declare(config));
+    world.synced();
+    world.pass(600 * SECOND).await;
+    let before = world.cloud.looks().len();
+    world.restart(Ending::Stop).await;
+    configs.iter().for_each(|config| world.declare(config));
+    world.synced();
+    world.pass(SECOND).await;
+    let mut at: Vec<_> = world.cloud.looks()[before..].iter().map(|look| look.at).collect();
+    at.sort();
+    assert_eq!(at.len(), 50);
+    assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= SECOND / 100), "{at:?}");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_down_port_is_re_sent_one_by_one_and_opens_no_fast_window() {
+    let a = config("a").vms(1);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.cloud.vm("a-1").port_is(100, "DOWN");
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.pass(3600 * SECOND).await;
+    let posts: Vec<_> = world.viola.posts().iter().map(|post| post.at).collect();
+    let fast = a.clone().build().polling.fast;
+    assert!(posts.len() > 30, "{posts:?}");
+    assert!(posts.windows(2).all(|pair| pair[1] - pair[0] >= fast), "never two at once: {posts:?}");
+    let looks: Vec<_> = world.cloud.looks().iter().map(|look| look.at).collect();
+    let slow: Vec<_> = looks.windows(2).filter(|pair| pair[0] > 240 * SECOND).collect();
+    assert!(slow.len() > 20);
+    assert!(slow.iter().all(|pair| pair[1] - pair[0] >= 108 * SECOND), "no look is fast again: {looks:?}");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_readers_of_all_records_share_one_inventory() {
+    let a = config("a").vms(300);
+    let world = Harness::with(&a, 2).await;
+    world.until_delivered(&a).await;
+    world.pass(60 * SECOND).await;
+    let readers: Vec<_> = (0..1000).map(|_| world.snapshot()).collect();
+    assert!(readers.iter().all(|reader| Arc::ptr_eq(reader, &readers[0])), "one for all of them");
+    // A delivery while they read: they keep what they have, and the records that did not change stay shared.
+    world.cloud.vm("a-7").gets(nic(9));
+    world.until_delivered(&a).await;
+    let after = world.snapshot();
+    let is_shared = |(key, record): (_, &Arc<_>)| Arc::ptr_eq(record, &after.records[key]);
+    assert_eq!(readers[0].records.iter().filter(|entry| is_shared(*entry)).count(), 299);
+    assert_eq!(readers[0].records.len(), 300);
+    let content = world.record("node-a-1").unwrap();
+    drop(readers);
+    world.until("nobody but the inventory holds it", |_| Arc::strong_count(&content) <= 6).await;
     world.end().await;
 }
 

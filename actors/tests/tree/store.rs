@@ -181,6 +181,31 @@ async fn a_stop_tries_a_failing_store_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stop_right_after_the_inventory_came_back_forgets_no_delivery() {
+    let a = config("a").vms(2);
+    let mut world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.pass(SECOND).await;
+    // The inventory dies of the delivery; the viola actor has not told it again yet.
+    world.faults.panic_at("inventory", "Record");
+    world.cloud.mtu_is(1400);
+    world.until("it is sent", |world| world.viola.posts().len() == 2).await;
+    world.until("the inventory is away", |world| world.actors("inventory").is_empty()).await;
+    world.until("the inventory is back", |world| world.actors("inventory").len() == 1).await;
+    let kept =
+        |world: &Harness| world.store.content().records.values().all(|r| r.config.interfaces[0].mtu == 1400);
+    assert!(!kept(&world));
+    world.halt(Ending::Stop).await;
+    assert!(kept(&world));
+    world.start().await;
+    world.declare(&a);
+    world.synced();
+    world.pass(600 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), 2, "{}", world.describe());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stop_with_a_store_that_fails_ends_all_the_same() {
     let a = config("a").vms(2);
     let mut world = Harness::new();
@@ -223,6 +248,40 @@ async fn a_crash_between_allocation_and_delivery_renames_nothing() {
     world.until_delivered(&a).await;
     assert_eq!(world.viola.renames(), Vec::<String>::new());
     assert_eq!(macs(&world.viola.node("node-a-1").unwrap()).len(), 3);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disabled_inventory_remembers_over_every_crash_within_the_process() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.vm("a-1").gets(nic(50)).gets(nic(60));
+    world.cloud.vm("a-2").gets(nic(70));
+    world.store.keeps_nothing();
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_delivered(&a).await;
+    world.pass(SECOND).await;
+    for kind in ["config", "inventory", "viola", "port"] {
+        world.actors(kind).iter().for_each(|actor| actor.actor.kill());
+        world.pass(300 * SECOND).await;
+        assert_eq!(world.viola.posts().len(), 1, "after {kind}\n{}", world.describe());
+        assert_eq!(world.snapshot().records.len(), 2);
+    }
+    world.lose_root().await;
+    world.declare(&a);
+    world.synced();
+    world.pass(300 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), 1, "{}", world.describe());
+    world.cloud.vm("a-1").gets(nic(1));
+    world.until_delivered(&a).await;
+    assert_eq!(world.viola.renames(), Vec::<String>::new());
+    assert!(world.store.content().records.is_empty());
+    world.restart(Ending::Stop).await;
+    world.declare(&a);
+    world.synced();
+    world.until("a new process knows nothing", |world| world.viola.posts().len() == 3).await;
     world.end().await;
 }
 

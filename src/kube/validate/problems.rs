@@ -13,10 +13,64 @@ use crate::settings::values;
 /// How many problems of one list are told one by one.
 const MAX_PER_LIST: usize = 5;
 
+/// The fields in the order in which their problems are told, that of the CRD. A field that is not in
+/// it follows the one that it belongs to, in the order of reading.
+const ORDER: &[&str] = &[
+    "metadata",
+    "spec",
+    "spec.subnetIDs",
+    "spec.subnetID",
+    "spec.subnetName",
+    "spec.vmNames",
+    "spec.paused",
+    "spec.credentials",
+    "spec.credentials.openstackProviderID",
+    "spec.credentials.k8sProviderID",
+    "spec.credentials.projectID",
+    "spec.settings",
+    "spec.settings.contrabassEndpoint",
+    "spec.settings.contrabassEncryptKey",
+    "spec.settings.contrabassTimeout",
+    "spec.settings.contrabassInsecureTLS",
+    "spec.settings.violaEndpoint",
+    "spec.settings.openstackTimeout",
+    "spec.settings.openstackInsecureTLS",
+    "spec.settings.openstackNeutronEndpoint",
+    "spec.settings.openstackNovaEndpoint",
+    "spec.settings.openstackEndpointInterface",
+    "spec.settings.openstackEndpointRegion",
+    "spec.settings.openstackNodeNameMetadataKey",
+    "spec.settings.openstackPortAllowedStatuses",
+    "spec.settings.downPortFastRetryMax",
+    "spec.settings.pollFastInterval",
+    "spec.settings.pollSlowInterval",
+    "spec.settings.pollErrorInterval",
+    "spec.settings.pollFastWindow",
+    "spec.settings.interfaceOrder",
+    "spec.settings.changePolicy",
+    "spec.settings.includeExistingPorts",
+    "spec.settings.portsCreatedAfter",
+    "spec.settings.portProject",
+    "spec.settings.removalPolicy",
+    "spec.settings.resyncInterval",
+    "spec.settings.caBundleSecretRef",
+    "spec.secrets",
+];
+
+/// Where a field stands: at its own place, else at the place of the object or list that it is in.
+fn place(field: &str) -> usize {
+    let is_within = |known: &str| {
+        field.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let places = ORDER.iter().enumerate().filter(|(_, known)| is_within(known));
+    places.max_by_key(|(_, known)| known.len()).map_or(ORDER.len(), |(place, _)| place)
+}
+
 /// What is wrong with an object so far.
 #[derive(Default)]
 pub(super) struct Problems {
-    found: Vec<String>,
+    /// With the place of the field.
+    found: Vec<(usize, String)>,
     fields: BTreeSet<String>,
     is_other_version: bool,
     is_subnet_required: bool,
@@ -26,7 +80,7 @@ impl Problems {
     /// `what` completes a sentence that begins with the field.
     pub(super) fn add(&mut self, field: &str, what: impl Display) {
         self.fields.insert(field.to_owned());
-        self.found.push(format!("{field}: {what}"));
+        self.found.push((place(field), format!("{field}: {what}")));
     }
 
     /// Something that must be there is not. Not told of an object of another version: that may well do without.
@@ -58,10 +112,11 @@ impl Problems {
             (false, _) => Reason::ConfigError,
         };
         if self.is_subnet_required {
-            self.found
-                .push("spec.subnetIDs: must name at least one subnet (or subnetID, or subnetName)".into());
+            self.add("spec.subnetIDs", "must name at least one subnet (or subnetID, or subnetName)");
         }
-        Some((reason, self.found.join("; ")))
+        self.found.sort_by_key(|(place, _)| *place);
+        let texts: Vec<String> = self.found.into_iter().map(|(_, text)| text).collect();
+        Some((reason, texts.join("; ")))
     }
 
     /// Tells if `given` is of another type than `expected`.
@@ -122,7 +177,7 @@ impl Problems {
             let more = own.found.len().saturating_sub(MAX_PER_LIST);
             self.found.extend(own.found.into_iter().take(MAX_PER_LIST));
             if more > 0 {
-                self.found.push(format!("{field}: {more} more entries are wrong"));
+                self.found.push((place(field), format!("{field}: {more} more entries are wrong")));
             }
         }
         texts
@@ -242,4 +297,36 @@ fn id_problem(text: &str) -> Option<&'static str> {
 
 fn is_dots(text: &str) -> bool {
     matches!(text, "." | "..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kube::openstack_config::crd_yaml;
+
+    #[test]
+    fn every_field_of_the_crd_has_its_place() {
+        let crd: serde_json::Value = yaml_serde::from_str(&crd_yaml().unwrap()).unwrap();
+        let schema =
+            &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+        let names = |object: &serde_json::Value| -> Vec<String> {
+            object.as_object().unwrap().keys().cloned().collect()
+        };
+        let mut fields = Vec::new();
+        for name in names(schema) {
+            match name.as_str() {
+                "credentials" | "settings" => {
+                    let inner = names(&schema[&name]["properties"]);
+                    fields.extend(inner.iter().map(|field| format!("spec.{name}.{field}")));
+                }
+                _ => fields.push(format!("spec.{name}")),
+            }
+        }
+        assert!(fields.len() > 30, "{fields:?}");
+        let lost: Vec<_> = fields.iter().filter(|field| !ORDER.contains(&field.as_str())).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+        assert_eq!(place("spec.vmNames[3]"), place("spec.vmNames"));
+        assert!(place("spec.subnetID") > place("spec.subnetIDs"));
+        assert_eq!(place("spec.settings.notifications"), place("spec.settings"));
+    }
 }

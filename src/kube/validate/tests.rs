@@ -260,3 +260,32 @@ fn the_revision_changes_with_all_that_matters_and_only_with_that() {
     let Declared::Valid(other) = declare_with(&object(), &defaults) else { panic!("invalid") };
     assert_ne!(base, other.revision);
 }
+
+#[test]
+fn problems_are_told_in_the_order_of_the_fields() {
+    let object = json!({
+        "metadata": {"name": "a", "uid": "u", "generation": 1, "creationTimestamp": "2026-01-10T00:00:00Z"},
+        "spec": {
+            "secrets": {"contrabassEncryptKeySecretRef": {"name": "UPPER", "key": "k"}},
+            "settings": {"resyncInterval": "1ms", "pollFastInterval": "soon", "contrabassEndpoint": "no"},
+            "credentials": {"projectID": "a b", "k8sProviderID": "k"},
+            "paused": "yes",
+            "vmNames": [],
+        },
+    });
+    let message = invalid(&object).message;
+    let fields: Vec<_> = message.split("; ").map(|part| part.split(':').next().unwrap()).collect();
+    let expect = [
+        "spec.subnetIDs",
+        "spec.vmNames",
+        "spec.paused",
+        "spec.credentials.openstackProviderID",
+        "spec.credentials.projectID",
+        "spec.settings.contrabassEndpoint",
+        "spec.settings.violaEndpoint",
+        "spec.settings.pollFastInterval",
+        "spec.settings.resyncInterval",
+        "spec.secrets.contrabassEncryptKeySecretRef.name",
+    ];
+    assert_eq!(fields, expect, "{message}");
+}

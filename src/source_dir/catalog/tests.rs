@@ -30,7 +30,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn catalog() -> Catalog {
-    Catalog::new("dir".into(), Defaults::default(), BTreeMap::new())
+    Catalog::new("dir".into(), Defaults::default(), Some(BTreeMap::new()))
 }
 
 /// Events in short: `+a g1 v` applied, `-a`, `?a` first seen, `!file`, `ok file`, `synced`.
@@ -112,7 +112,7 @@ fn what_an_object_says_of_its_life_counts() {
 #[test]
 fn a_moment_that_an_earlier_run_noted_is_the_creation() {
     let first_seen = BTreeMap::from([(ConfigName::new("default", "a"), at(5))]);
-    let mut catalog = Catalog::new("dir".into(), Defaults::default(), first_seen);
+    let mut catalog = Catalog::new("dir".into(), Defaults::default(), Some(first_seen));
     let events = catalog.update(scan(&[("a", object("a", "", "v"))]), at(100));
     assert_eq!(applied(&events).created, at(5));
     assert_eq!(applied(&events).rules.baseline, Baseline::Since(at(5)));
@@ -147,6 +147,40 @@ fn an_object_with_bad_values_is_told_as_invalid() {
     let events = catalog.update(scan(&[("a", object("a", "", "x/y"))]), at(1));
     assert_eq!(short(events), ["?a", "xa", "synced"]);
     assert_eq!(short(catalog.update(scan(&[("a", object("a", "", "v"))]), at(9))), ["+a g2 v"]);
+}
+
+#[test]
+fn a_baseline_that_nobody_remembers_is_refused_with_the_ways_out() {
+    let mut catalog = Catalog::new("dir".into(), Defaults::default(), None);
+    let events = catalog.update(scan(&[("a", object("a", "", "v"))]), at(1));
+    let told = format!("{events:?}");
+    for part in ["metadata.creationTimestamp: is needed", "--inventory-enabled=false", "portsCreatedAfter"] {
+        assert!(told.contains(part), "{told}");
+    }
+    assert_eq!(short(events), ["xa", "synced"]);
+    let ways_out = [
+        object("a", ", creationTimestamp: '2026-01-10T00:00:00Z'", "v"),
+        object("a", "", "v").replace("settings: {", "settings: {portsCreatedAfter: '2026-01-10', "),
+        object("a", "", "v").replace("settings: {", "settings: {includeExistingPorts: true, "),
+    ];
+    for text in ways_out {
+        let mut catalog = Catalog::new("dir".into(), Defaults::default(), None);
+        assert_eq!(
+            short(catalog.update(scan(&[("a", text.clone())]), at(1))),
+            ["+a g1 v", "synced"],
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_broken_from_the_start_withholds_that_all_is_known() {
+    let mut catalog = catalog();
+    let files = |broken: &str| [("a", object("a", "", "v")), ("b", broken.to_owned())];
+    assert_eq!(short(catalog.update(scan(&files("kind: [")), at(1))), ["?a", "+a g1 v", "!b"]);
+    assert_eq!(short(catalog.update(scan(&files("kind: [")), at(2))), [""; 0]);
+    let mended = catalog.update(scan(&files(&object("b", "", "w"))), at(3));
+    assert_eq!(short(mended), ["?b", "+b g1 w", "ok b", "synced"]);
 }
 
 #[test]

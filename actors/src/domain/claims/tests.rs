@@ -20,7 +20,7 @@ fn refused(owner: &Owner) -> Claimed {
 }
 
 fn owns(claims: &Claims, node: &str, owner: &Owner) -> bool {
-    claims.is_owner(&key(node), &owner.id.name)
+    claims.nodes.get(&key(node)).is_some_and(|claim| claim.owner.id.name == owner.id.name)
 }
 
 fn vms(ids: &[&str]) -> BTreeSet<VmId> {
@@ -83,6 +83,21 @@ fn nobody_takes_a_node_over_while_it_is_posted() {
     assert_eq!(ask(&mut claims, "n", &old, "vm-1"), refused(&young));
     claims.end_post(&young.id.name);
     assert_eq!(ask(&mut claims, "n", &old, "vm-1"), Claimed::TakenOver(young.id.name));
+}
+
+#[test]
+fn a_post_that_nobody_waits_for_holds_no_node_and_is_not_forgotten() {
+    let (old, young) = pair();
+    let mut claims = Claims::default();
+    ask(&mut claims, "n", &young, "vm-1");
+    ask(&mut claims, "m", &young, "vm-2");
+    assert_eq!(claims.begin_post(&[key("n"), key("m")], &young.id.name), []);
+    claims.doubt_post(&old.id.name);
+    assert_eq!(ask(&mut claims, "n", &old, "vm-1"), refused(&young), "that was another's POST");
+    claims.doubt_post(&young.id.name);
+    assert_eq!(ask(&mut claims, "n", &old, "vm-1"), Claimed::TakenOver(young.id.name.clone()));
+    assert_eq!(claims.end_post(&young.id.name), [key("m")]);
+    assert_eq!(claims.end_post(&young.id.name), []);
 }
 
 #[test]
@@ -199,7 +214,8 @@ fn a_restart_does_not_reverse_who_owns_what() {
     };
     apply(&mut snapshot, &event(&old, node("mine", "vm-1", &[(0, 1)])));
     apply(&mut snapshot, &event(&young, node("yours", "vm-2", &[(0, 2)])));
-    let mut claims = Claims::from_snapshot(&snapshot);
+    let mut claims = Claims::default();
+    claims.learn(&snapshot);
     // The younger one asks first.
     assert_eq!(ask(&mut claims, "mine", &young, "vm-1"), refused(&old));
     assert_eq!(ask(&mut claims, "yours", &young, "vm-2"), Claimed::Granted);
@@ -214,10 +230,28 @@ fn a_record_without_an_owner_is_nobodys_yet() {
     let mut snapshot = Snapshot::default();
     let nodes = shared(&[worker(&[(0, 1)])]);
     apply(&mut snapshot, &Event::Delivered { owner: old, provider: "k8s".into(), nodes, at: at(0) });
-    let record = snapshot.records.get_mut(&key("worker-1")).unwrap();
-    Arc::make_mut(record).owner = None;
-    let mut claims = Claims::from_snapshot(&snapshot);
+    disown(&mut snapshot, &key("worker-1"));
+    let mut claims = Claims::default();
+    claims.learn(&snapshot);
     assert_eq!(ask(&mut claims, "worker-1", &young, "vm-1"), Claimed::Granted);
+}
+
+#[test]
+fn what_is_claimed_and_posted_since_outlives_a_second_look_at_the_inventory() {
+    let (old, young) = pair();
+    let mut snapshot = Snapshot::default();
+    let nodes = shared(&[node("n", "vm-1", &[(0, 1)]), node("m", "vm-2", &[(0, 2)])]);
+    apply(&mut snapshot, &Event::Delivered { owner: old.clone(), provider: "k8s".into(), nodes, at: at(0) });
+    let mut claims = Claims::default();
+    // Not in the inventory yet, and another owner than the inventory knows.
+    ask(&mut claims, "fresh", &young, "vm-3");
+    ask(&mut claims, "n", &young, "vm-1");
+    assert_eq!(claims.begin_post(&[key("fresh"), key("n")], &young.id.name), []);
+    claims.learn(&snapshot);
+    assert_eq!(ask(&mut claims, "fresh", &old, "vm-3"), refused(&young));
+    assert_eq!(ask(&mut claims, "n", &old, "vm-1"), refused(&young));
+    assert!(owns(&claims, "m", &old), "what nobody has claimed is as the inventory says");
+    assert_eq!(claims.end_post(&young.id.name), [key("fresh"), key("n")]);
 }
 
 proptest! {

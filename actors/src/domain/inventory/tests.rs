@@ -151,7 +151,7 @@ fn allocations_are_kept_per_vm_and_an_empty_one_goes() {
 fn an_allocation_claims_records_that_say_no_owner_and_makes_none() {
     let a = owner("a", 0);
     let mut snapshot = after(&[delivered(&a, &[worker(&[(0, 1)])], 10)]);
-    Arc::make_mut(snapshot.records.get_mut(&key("worker-1")).unwrap()).owner = None;
+    disown(&mut snapshot, &key("worker-1"));
     assert!(apply(&mut snapshot, &allocated(&a, &[], &["worker-1", "unknown"])));
     assert_eq!(snapshot.records.len(), 1);
     let record = record(&snapshot, "worker-1");
@@ -189,7 +189,7 @@ fn pruning_takes_the_own_records_of_vms_that_are_gone() {
         delivered(&a, &[node("w", "vm-4", &[(0, 4)])], 1),
         allocated(&a, &[("vm-1", &[1]), ("vm-2", &[2])], &[]),
     ]);
-    Arc::make_mut(snapshot.records.get_mut(&key("w")).unwrap()).owner = None;
+    disown(&mut snapshot, &key("w"));
     assert!(apply(&mut snapshot, &pruned(&a, &["vm-1"])));
     let nodes: Vec<_> = snapshot.records.keys().map(|key| key.node.as_str()).collect();
     assert_eq!(nodes, ["w", "x", "z"], "another's, and nobody's, stay");

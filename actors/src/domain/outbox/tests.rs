@@ -206,11 +206,11 @@ fn a_renamed_vm_has_one_record() {
     let moved = Arc::new(node("new", "vm-1", &[(0, 1)]));
     let want = Wanted { vm: "vm-1".into(), node: Arc::clone(&moved), down: BTreeSet::new() };
     bench.outbox.want(&[(name("new"), want)].into());
-    assert_eq!(bench.outbox.delivered_by_vm()[&VmId::from("vm-1")].node_name.as_str(), "old");
+    assert_eq!(bench.outbox.delivered_to(&"vm-1".into()).unwrap().node_name.as_str(), "old");
     let (id, _) = bench.depart();
     bench.accept(id);
     assert_eq!(bench.outbox.delivered_at(&name("old")), None);
-    assert_eq!(bench.outbox.delivered_by_vm()[&VmId::from("vm-1")], &moved);
+    assert_eq!(bench.outbox.delivered_to(&"vm-1".into()), Some(&moved));
 }
 
 #[test]
