@@ -59,10 +59,50 @@ pub enum CliCommand {
     /// environment: LISTEN_ADDR, ROUTING_CONFIG, TARGET_NAMESPACE, KUBE_API_SERVER, KUBE_TOKEN, KUBE_CA_PATH,
     /// KUBECTL_TIMEOUT, KUBECTL_PATH.
     ViolaTestApi,
+    /// Look after what is remembered of delivered nodes.
+    Inventory {
+        /// What to do with it.
+        #[command(subcommand)]
+        action: InventoryCommand,
+    },
     /// Print the completions of a shell: bash, elvish, fish, powershell or zsh.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
+    },
+}
+
+/// What to do with the inventory, as written.
+#[derive(Subcommand, Debug, Clone)]
+pub enum InventoryCommand {
+    /// Print what is remembered as JSON: the inventory file's, the ConfigMaps', or the newer of both.
+    Export {
+        /// `file`, `cluster` or `both` [default: file; with --state-configmap: both].
+        #[arg(long, value_name = "STORE")]
+        store: Option<String>,
+        /// Write it into this file instead.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Take in a JSON that was exported, or an inventory file of the previous operator. Stop the operator first.
+    Import {
+        /// The JSON; `-` is standard input.
+        file: PathBuf,
+        /// `file`, `cluster` or `both` [default: file; with --state-configmap: both].
+        #[arg(long, value_name = "STORE")]
+        store: Option<String>,
+        /// Replace what is newer or held by a release, too.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Show what is remembered of objects and VMs that are gone, and forget it with --yes.
+    Prune {
+        /// `file`, `cluster` or `both` [default: file; with --state-configmap: both].
+        #[arg(long, value_name = "STORE")]
+        store: Option<String>,
+        /// Really forget it. Stop the operator first.
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -79,6 +119,18 @@ pub struct Flags {
     /// The namespaces whose objects count, separated by commas [default: all].
     #[arg(long, global = true, value_name = "NAMES")]
     pub watch_namespaces: Option<String>,
+    /// The OpenstackConfig objects that count, by a label selector; the others are left to other releases.
+    #[arg(long, global = true, value_name = "SELECTOR")]
+    pub config_selector: Option<String>,
+    /// Bring the CustomResourceDefinition in the cluster up to date at the start [default: false].
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub manage_crds: Option<String>,
+    /// Work only while holding a Lease, so that of several replicas one works at a time [default: false].
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub leader_elect: Option<String>,
+    /// The name of that Lease, in the pod's namespace [default: 9a0428b3.example.com].
+    #[arg(long, global = true, value_name = "NAME")]
+    pub leader_election_id: Option<String>,
     /// Keep the inventory in a file and serve it [env: INVENTORY_ENABLED] [default: true].
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub inventory_enabled: Option<String>,
@@ -118,6 +170,9 @@ pub struct Flags {
     /// PEM certificates to trust beside the system's.
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_bundle: Option<PathBuf>,
+    /// Which namespaces may use which providers, projects and hosts: a YAML file [default: no limits].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub policy_file: Option<String>,
     /// Sticky, MAC or Subnet, for objects that do not say [default: Sticky].
     #[arg(long, global = true, value_name = "ORDER")]
     pub interface_order: Option<String>,
@@ -136,6 +191,9 @@ pub struct Flags {
     /// Budget for a request to Neutron: twice its target plus its headers, in bytes [default: 3800].
     #[arg(long, global = true, value_name = "BYTES")]
     pub neutron_request_bytes: Option<String>,
+    /// Keep what was delivered for each object in a ConfigMap beside it as well [default: false].
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub state_configmap: Option<String>,
     /// human or json [default: human on a terminal, else json].
     #[arg(long, global = true, value_name = "FORMAT")]
     pub log_format: Option<String>,
@@ -150,22 +208,10 @@ pub struct Flags {
 #[derive(Args, Debug, Default, Clone)]
 #[command(next_help_heading = "Not supported yet by this version")]
 pub(crate) struct LaterFlags {
-    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub(crate) leader_elect: Option<String>,
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) leader_election_id: Option<String>,
-    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub(crate) state_configmap: Option<String>,
-    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub(crate) manage_crds: Option<String>,
     #[arg(long, global = true, value_name = "NAMES")]
     pub(crate) cluster_namespaces: Option<String>,
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) magnum_namespace: Option<String>,
-    #[arg(long, global = true, value_name = "SELECTOR")]
-    pub(crate) config_selector: Option<String>,
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) policy_file: Option<String>,
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) audit_log: Option<String>,
 }

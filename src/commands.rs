@@ -1,12 +1,15 @@
 //! What the binary can do, one command a file.
 
 mod demo;
+mod inventory;
+mod objects;
 mod plan;
 mod shutdown;
 mod viola_test_api;
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap_complete::generate;
@@ -31,7 +34,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let is_quiet = matches!(command, Command::Demo { .. } | Command::Plan(_));
+    let is_quiet = matches!(command, Command::Demo { .. } | Command::Plan(_) | Command::Inventory { .. });
     if let Err(error) = init_logs(&settings, is_quiet) {
         eprintln!("{error}");
         return ExitCode::from(2);
@@ -45,6 +48,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Plan(plan) => on_runtime(plan::plan(settings, plan)),
         Command::ViolaTestApi(own) => on_runtime(viola_test_api::run(settings, *own)),
         Command::Crd(kind) => print_crd(kind),
+        Command::Inventory { stores, action } => on_runtime(inventory::inventory(settings, stores, action)),
         Command::Completions(shell) => {
             let mut script = Vec::new();
             generate(shell, &mut cli::command(), "multinic-operator", &mut script);
@@ -89,6 +93,18 @@ fn print_out(text: &str) -> ExitCode {
         }
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// A file that is named on the command line; `-` is standard input.
+fn read(file: &Path) -> Result<String, String> {
+    let read = match file == Path::new("-") {
+        true => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        }
+        false => std::fs::read_to_string(file),
+    };
+    read.map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// A demo or a plan speaks for itself: only what is wrong is logged beside it.

@@ -7,6 +7,7 @@ pub mod http;
 pub mod kube;
 pub mod openstack;
 pub mod plan;
+pub mod policy;
 pub mod secrets;
 pub mod settings;
 pub mod sim;

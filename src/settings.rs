@@ -18,7 +18,8 @@ use jiff::Timestamp;
 use multinic_actors::domain::config::{ChangePolicy, InterfaceOrder};
 use multinic_actors::viola::POST_DEADLINE;
 
-use crate::cli::{Cli, CliCommand, Flags};
+use crate::cli::{Cli, CliCommand, Flags, InventoryCommand};
+use crate::kube::label_selector::LabelSelector;
 use crate::kube::validate::Defaults;
 pub use crate::telemetry::{LogFormat, LogSettings};
 use crate::viola_api::Settings as ViolaApiSettings;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub health_address: Option<ListenAddress>,
     /// PEM certificates to trust beside the system's.
     pub ca_bundle: Option<PathBuf>,
+    /// Which namespace may use what; none: everything.
+    pub policy_file: Option<PathBuf>,
     /// For objects that do not say it themselves.
     pub defaults: Defaults,
     /// What one cloud may be asked.
@@ -57,6 +60,29 @@ pub struct KubeSettings {
     pub kubeconfig: Vec<PathBuf>,
     /// None: all.
     pub namespaces: BTreeSet<String>,
+    /// What is known of each object lies in a ConfigMap beside it, too.
+    pub state_configmap: bool,
+    /// How this release is called where it shares its objects with others: the name of its Lease.
+    pub shard: Option<String>,
+    /// Which objects count, by their labels; the others are somebody else's.
+    pub selector: Option<LabelSelector>,
+    /// Bring the CustomResourceDefinition up to date at the start.
+    pub manages_crds: bool,
+    /// Set: only the holder of a Lease works.
+    pub election: Option<ElectionSettings>,
+}
+
+/// How one of several replicas is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElectionSettings {
+    /// The name of the Lease.
+    pub id: String,
+    /// The namespace of the Lease and of the pod; `None`: that of the pod's account or of the kubeconfig.
+    pub namespace: Option<String>,
+    /// The name of the pod, if this is one that is to be labelled.
+    pub pod: Option<String>,
+    /// What the machine calls itself; in a pod that is the pod's name.
+    pub host: Option<String>,
 }
 
 /// The inventory file and its API.
@@ -123,6 +149,13 @@ pub enum Command {
     ViolaTestApi(Box<ViolaApiSettings>),
     /// Print a CustomResourceDefinition.
     Crd(CrdKind),
+    /// Look after the inventory.
+    Inventory {
+        /// Where it is kept.
+        stores: Stores,
+        /// What to do.
+        action: InventoryAction,
+    },
     /// Print completions.
     Completions(clap_complete::Shell),
 }
@@ -147,6 +180,40 @@ pub struct Plan {
     pub inventory: Option<PathBuf>,
     /// How to print it.
     pub output: Output,
+}
+
+/// Where an inventory is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stores {
+    /// In the file.
+    pub file: bool,
+    /// In the objects' ConfigMaps.
+    pub cluster: bool,
+}
+
+impl Stores {
+    const FILE: Self = Self { file: true, cluster: false };
+    const CLUSTER: Self = Self { file: false, cluster: true };
+    const BOTH: Self = Self { file: true, cluster: true };
+}
+
+/// What to do with the inventory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InventoryAction {
+    /// Print it, or write it into this file.
+    Export(Option<PathBuf>),
+    /// Take in a JSON.
+    Import {
+        /// The JSON; `-` is standard input.
+        file: PathBuf,
+        /// Replace what is newer or held, too.
+        force: bool,
+    },
+    /// Forget what is gone.
+    Prune {
+        /// Show it only, otherwise.
+        yes: bool,
+    },
 }
 
 /// Which objects to plan for.
@@ -207,8 +274,8 @@ impl Settings {
         for problem in arguments.unknown {
             reader.problem(problem);
         }
-        let command = read_command(cli.command, &mut reader);
         let settings = read_settings(&cli.flags, &mut reader);
+        let command = read_command(cli.command, &settings, &mut reader);
         let settings = reader.former(cli.former, settings, &cli.flags);
         reader.later(cli.flags.later);
         let warnings = reader.finish()?;
@@ -222,7 +289,7 @@ fn first_paragraph(message: &str) -> String {
     lines.join(" ").trim_start_matches("error: ").to_owned()
 }
 
-fn read_command(command: Option<CliCommand>, reader: &mut Reader<'_>) -> Command {
+fn read_command(command: Option<CliCommand>, settings: &Settings, reader: &mut Reader<'_>) -> Command {
     match command {
         None | Some(CliCommand::Run) => Command::Run,
         Some(CliCommand::Demo { duration }) => {
@@ -260,8 +327,24 @@ fn read_command(command: Option<CliCommand>, reader: &mut Reader<'_>) -> Command
             Command::Crd(reader.choice("crd", kind, &kinds).unwrap_or(CrdKind::OpenstackConfig))
         }
         Some(CliCommand::ViolaTestApi) => Command::ViolaTestApi(Box::new(viola_api::read(reader))),
+        Some(CliCommand::Inventory { action }) => read_inventory_command(action, settings, reader),
         Some(CliCommand::Completions { shell }) => Command::Completions(shell),
     }
+}
+
+fn read_inventory_command(action: InventoryCommand, settings: &Settings, reader: &mut Reader<'_>) -> Command {
+    let (store, action) = match action {
+        InventoryCommand::Export { store, output } => (store, InventoryAction::Export(output)),
+        InventoryCommand::Import { file, store, force } => (store, InventoryAction::Import { file, force }),
+        InventoryCommand::Prune { store, yes } => (store, InventoryAction::Prune { yes }),
+    };
+    let choices = [("file", Stores::FILE), ("cluster", Stores::CLUSTER), ("both", Stores::BOTH)];
+    let usual = if settings.kube.state_configmap { Stores::BOTH } else { Stores::FILE };
+    let stores = reader.choice("--store", store, &choices).unwrap_or(usual);
+    if stores.cluster && settings.config_dir.is_some() {
+        reader.problem("--store: with --config-dir there are no ConfigMaps");
+    }
+    Command::Inventory { stores, action }
 }
 
 fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
@@ -277,6 +360,7 @@ fn read_settings(flags: &Flags, reader: &mut Reader<'_>) -> Settings {
             .value("--health-probe-bind-address", flags.health_probe_bind_address.clone(), optional_address)
             .unwrap_or(Some(ListenAddress::any(8081))),
         ca_bundle: flags.ca_bundle.clone(),
+        policy_file: flags.policy_file.as_deref().filter(|path| !path.trim().is_empty()).map(PathBuf::from),
         defaults: read_defaults(flags, reader),
         cloud: read_cloud_limits(flags, reader),
         log: read_log(flags, reader),
@@ -293,12 +377,60 @@ fn read_kube(flags: &Flags, reader: &mut Reader<'_>) -> KubeSettings {
         true => reader.value("--kubeconfig", flags.kubeconfig.clone(), one_file),
         false => reader.either("--kubeconfig", &None, "KUBECONFIG", several),
     };
+    let selector = read_selector(flags, reader);
+    let lease = read_lease_name(flags, reader);
     KubeSettings {
         kubeconfig: kubeconfig.unwrap_or_default(),
         namespaces: reader
             .value("--watch-namespaces", flags.watch_namespaces.clone(), values::namespaces)
             .unwrap_or_default(),
+        state_configmap: read_state_configmap(flags, reader),
+        shard: selector.is_some().then(|| lease.clone()),
+        selector,
+        manages_crds: reader.flag_is_on("--manage-crds", flags.manage_crds.clone()),
+        election: read_election(flags, lease, reader),
     }
+}
+
+fn read_selector(flags: &Flags, reader: &mut Reader<'_>) -> Option<LabelSelector> {
+    let given = flags.config_selector.clone().filter(|text| !text.trim().is_empty());
+    if given.is_some() && flags.config_dir.is_some() {
+        // To ignore it would widen what the operator does.
+        reader.problem("--config-selector needs a cluster and --config-dir has none: leave one of them out");
+    }
+    reader.value("--config-selector", given, LabelSelector::parse)
+}
+
+/// The previous operator's Lease: old and new never work at once.
+const LEASE: &str = "9a0428b3.example.com";
+
+fn read_lease_name(flags: &Flags, reader: &mut Reader<'_>) -> String {
+    let id = flags.leader_election_id.clone().filter(|id| !id.trim().is_empty());
+    let id = reader.value("--leader-election-id", id, values::object_name);
+    id.unwrap_or_else(|| LEASE.to_owned())
+}
+
+fn read_election(flags: &Flags, lease: String, reader: &mut Reader<'_>) -> Option<ElectionSettings> {
+    let is_on = reader.flag_is_on("--leader-elect", flags.leader_elect.clone());
+    if is_on && flags.config_dir.is_some() {
+        reader.problem("--leader-elect needs a cluster and --config-dir has none: leave one of them out");
+    }
+    let text = |text: &str| Ok(text.trim().to_owned());
+    is_on.then(|| ElectionSettings {
+        id: lease,
+        namespace: reader.variable("POD_NAMESPACE", text),
+        pod: reader.variable("POD_NAME", text),
+        host: reader.variable("HOSTNAME", text),
+    })
+}
+
+fn read_state_configmap(flags: &Flags, reader: &mut Reader<'_>) -> bool {
+    let is_on = reader.flag_is_on("--state-configmap", flags.state_configmap.clone());
+    if is_on && flags.config_dir.is_some() {
+        reader
+            .warn("--state-configmap has no effect with --config-dir: there is no object to keep it beside");
+    }
+    is_on && flags.config_dir.is_none()
 }
 
 fn read_inventory(flags: &Flags, reader: &mut Reader<'_>) -> InventorySettings {

@@ -16,6 +16,8 @@ pub enum SourceEvent {
     Apply(Declared),
     /// An object is gone.
     Delete(ConfigId),
+    /// An object is not told of any more and may be there still, in somebody else's hands.
+    LetGo(ConfigId),
     /// Every object that was there at the start has been told.
     Synced,
     /// An object without a creation time was seen for the first time; that moment counts as its creation and
@@ -52,7 +54,7 @@ impl SourceEvent {
     fn key(&self) -> Key {
         match self {
             Self::Apply(declared) => Key::Object(declared.id().clone()),
-            Self::Delete(id) => Key::Object(id.clone()),
+            Self::Delete(id) | Self::LetGo(id) => Key::Object(id.clone()),
             Self::FirstSeen { name, .. } => Key::FirstSeen(name.clone()),
             Self::FileProblem { path, .. } | Self::FileRecovered { path } => Key::Path(path.clone()),
             Self::Synced => Key::Synced,

@@ -110,6 +110,7 @@ fn short(event: SourceEvent) -> String {
         }
         SourceEvent::Apply(Declared::Invalid(invalid)) => format!("x {}: {}", invalid.id, invalid.message),
         SourceEvent::Delete(id) => format!("-{}", id.name.name),
+        SourceEvent::LetGo(id) => format!("~{}", id.name.name),
         SourceEvent::FirstSeen { name, .. } => format!("? {}", name.name),
         SourceEvent::FileProblem { path, problem } => format!("! {}: {problem}", file(path)),
         SourceEvent::FileRecovered { path } => format!("ok {}", file(path)),

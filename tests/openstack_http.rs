@@ -105,6 +105,7 @@ fn upstream() -> Upstream {
 
 fn call(repeat: Repeat) -> Call {
     Call {
+        namespace: "n".into(),
         service: "neutron",
         operation: "list ports",
         cloud: Arc::from("provider"),

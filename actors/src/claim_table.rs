@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::domain::claims::{Claimed, Claims};
 use crate::domain::ids::{ConfigName, NodeName, ProviderId, VmId};
-use crate::domain::inventory::{Owner, RecordKey, Snapshot};
+use crate::domain::inventory::{Owner, Record, RecordKey, Snapshot};
 
 /// Who owns which node, shared by all delivery actors of a tree. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,11 @@ impl ClaimTable {
     /// How many nodes are claimed.
     pub fn count(&self) -> usize {
         self.claims().count()
+    }
+
+    /// Takes over the owner of records that came to be known after the start.
+    pub fn restore<'a>(&self, records: impl IntoIterator<Item = &'a Record>) {
+        self.claims().restore(records);
     }
 
     /// Asks for a node.

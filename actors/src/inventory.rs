@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
-use crate::boundary::{Clock, Loaded, Store, StoreError};
+use crate::boundary::{Clock, Loaded, Saved, Store, StoreError};
 use crate::domain::backoff::{Backoff, BackoffPolicy, seed_for};
 use crate::domain::inventory::{Event, Snapshot, apply};
 use crate::planted::{self, Bug};
@@ -54,7 +54,7 @@ pub enum InventoryMsg {
     /// The store was read.
     LoadDone(Ticket, Result<Result<Loaded, StoreError>, TaskPanicked>),
     /// The store was written.
-    SaveDone(Ticket, Result<Result<(), StoreError>, TaskPanicked>),
+    SaveDone(Ticket, Result<Result<Saved, StoreError>, TaskPanicked>),
     /// It is time to try the store again.
     RetryDue(Ticket),
     /// The write under way takes too long.
@@ -115,6 +115,8 @@ pub struct State {
     working: Arc<Snapshot>,
     /// Changed since the snapshot of the write under way, or of the last one.
     is_dirty: bool,
+    /// Why one of several stores did not take the last write.
+    partial: Option<String>,
     /// What the write under way keeps.
     saving: Option<Arc<Snapshot>>,
     /// Acknowledged with the write under way.
@@ -142,6 +144,7 @@ impl Actor for Inventory {
             phase: Phase::Loading,
             working: Arc::default(),
             is_dirty: false,
+            partial: None,
             saving: None,
             acks_of_write: Vec::new(),
             acks: Vec::new(),
@@ -246,7 +249,9 @@ impl Inventory {
                 self.handle.publish(&state.working);
                 ack(Kept::InMemory(problem.clone()));
             }
-            _ if !state.is_dirty && state.saving.is_none() => ack(Kept::Persisted),
+            _ if !state.is_dirty && state.saving.is_none() => {
+                ack(state.partial.clone().map_or(Kept::Persisted, Kept::InMemory));
+            }
             _ if planted::is(Bug::AcknowledgedBeforeWritten) => {
                 ack(Kept::Persisted);
                 self.save_if_dirty(me, state);
@@ -263,7 +268,7 @@ impl Inventory {
             let _ = reply.send(Kept::Persisted);
             return;
         }
-        if !state.is_dirty && state.saving.is_none() {
+        if !state.is_dirty && state.partial.is_none() && state.saving.is_none() {
             let _ = reply.send(Kept::Persisted);
             return;
         }
@@ -308,7 +313,7 @@ impl Inventory {
         me: &InventoryRef,
         state: &mut State,
         ticket: Ticket,
-        result: Result<Result<(), StoreError>, TaskPanicked>,
+        result: Result<Result<Saved, StoreError>, TaskPanicked>,
     ) {
         if !state.task.accept(ticket) {
             return;
@@ -316,21 +321,45 @@ impl Inventory {
         state.deadline.cancel();
         let Some(saved) = state.saving.take() else { return };
         match flatten(result) {
-            Ok(()) => {
-                state.backoff.reset(now());
+            Ok(kept) => {
                 // Readers saw what memory held while the store failed: that is not taken back.
                 let was_failing = matches!(state.phase, Phase::Failing(_));
                 self.handle.publish(if was_failing { &state.working } else { &saved });
                 state.phase = Phase::Idle;
                 state.node.set_last_error(None);
-                self.handle.note_persisted(self.clock.now(), !state.is_dirty);
-                acknowledge(&mut state.acks_of_write, &Kept::Persisted);
+                match kept {
+                    Saved::Everywhere => self.kept_everywhere(state),
+                    Saved::InPart(problem) => self.kept_in_part(me, state, &problem),
+                }
                 self.save_if_dirty(me, state);
             }
             Err(problem) => {
                 state.is_dirty = true;
                 self.store_failed(me, state, &format!("cannot be written: {problem}"));
             }
+        }
+    }
+
+    fn kept_everywhere(&self, state: &mut State) {
+        if state.partial.take().is_some() {
+            tracing::info!("inventory: every store takes it again");
+        }
+        state.retry.cancel();
+        state.backoff.reset(now());
+        self.handle.note_persisted(self.clock.now(), !state.is_dirty);
+        acknowledge(&mut state.acks_of_write, &Kept::Persisted);
+    }
+
+    /// One store has it, another refuses: memory counts as kept there, the others are not held back, and the
+    /// whole is written again later.
+    fn kept_in_part(&self, me: &InventoryRef, state: &mut State, problem: &str) {
+        state.node.set_last_error(Some(problem.to_owned()));
+        self.handle.note_problem(problem);
+        acknowledge(&mut state.acks_of_write, &Kept::InMemory(problem.to_owned()));
+        if state.partial.replace(problem.to_owned()).is_none() || state.retry.due().is_none() {
+            let wait = state.backoff.next(now());
+            tracing::error!("inventory: {problem}, trying again in {wait:.0?}");
+            state.retry.arm(wait, me, InventoryMsg::RetryDue);
         }
     }
 

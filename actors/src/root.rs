@@ -46,6 +46,8 @@ pub enum RootMsg {
     Declare(Declared),
     /// An object is gone (from the source).
     Remove(ConfigId),
+    /// An object is somebody else's now, or may be (from the source): what was delivered stays as it is.
+    LetGo(ConfigId),
     /// The source has told every object there is.
     SourceSynced,
     /// The inventory has been read (from the inventory actor).
@@ -68,6 +70,8 @@ pub struct RootArgs {
     pub node: Node,
     /// First polls after a start are spread.
     pub spread_first_polls: bool,
+    /// The source tells every object there is; else those that it does not tell may be somebody else's.
+    pub knows_all: bool,
 }
 
 /// The root actor.
@@ -97,6 +101,9 @@ pub struct State {
     prune: TimerSlot,
     /// Objects that are gone and whose records are to go.
     doomed: BTreeSet<ConfigName>,
+    knows_all: bool,
+    /// Objects that are somebody else's now, and with them their nodes.
+    elsewhere: BTreeSet<ConfigName>,
 }
 
 impl Actor for Root {
@@ -134,6 +141,8 @@ impl Actor for Root {
             first_polls: 0,
             prune: TimerSlot::new(),
             doomed: BTreeSet::new(),
+            knows_all: args.knows_all,
+            elsewhere: BTreeSet::new(),
         };
         state.node.set_phase("loading");
         state.start_inventory().await;
@@ -144,6 +153,7 @@ impl Actor for Root {
         match msg {
             RootMsg::Declare(declared) => state.declare(declared).await,
             RootMsg::Remove(id) => state.remove(&id),
+            RootMsg::LetGo(id) => state.let_go(&id),
             RootMsg::SourceSynced => {
                 state.is_synced = true;
                 state.forget_absent();
@@ -248,6 +258,7 @@ impl State {
             tracing::warn!("{name}: {}: {}", invalid.reason, invalid.message);
         }
         let is_new_spec = !self.declared.get(&name).is_some_and(|before| is_same_spec(before, &declared));
+        self.elsewhere.remove(&name);
         self.declared.insert(name.clone(), declared);
         if self.is_loaded {
             if is_new_spec {
@@ -373,6 +384,7 @@ impl State {
                     self.forget_status(&id);
                 }
                 match self.declared.get(name) {
+                    None if self.elsewhere.contains(name) => {}
                     None => self.shared.claims.release(name),
                     Some(Declared::Invalid(_)) => self.shared.claims.doubt_post(name),
                     Some(Declared::Valid(_)) => {}

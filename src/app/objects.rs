@@ -1,19 +1,28 @@
 //! Where the objects come from: a folder or a cluster. The rest of the program sees no difference.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Options, StartError, first_seen};
+use jiff::Timestamp;
+use kube::Client;
+use multinic_actors::domain::ids::ConfigName;
+
+use super::StartError;
+use super::reign::Plan;
+use super::state;
 use crate::http::Check;
 use crate::kube::ObservedStatuses;
 use crate::kube::client::connect;
 use crate::kube::secrets::KubeSecrets;
+use crate::kube::state::StateMaps;
 use crate::kube::status::StatusWriter;
 use crate::kube::watch::{KubeSource, WatchHealth};
 use crate::secrets::SecretSource;
 use crate::settings::Settings;
 use crate::source::SourceEvents;
 use crate::source_dir::FolderSource;
+use crate::store;
 
 /// The objects, their Secrets, and where their state is written.
 pub(super) struct Objects {
@@ -25,6 +34,8 @@ pub(super) struct Objects {
     pub(super) secrets: Arc<dyn SecretSource>,
     /// Writes into the objects' status, where objects have one.
     pub(super) statuses: Option<Arc<StatusWriter>>,
+    /// What is kept of the objects beside them, where that is wanted.
+    pub(super) states: Option<Arc<StateMaps>>,
 }
 
 /// What watches.
@@ -45,39 +56,58 @@ impl Source {
     }
 }
 
+/// The connection to the cluster, where objects come from one.
+pub(super) async fn connect_if_needed(settings: &Settings) -> Result<Option<Client>, StartError> {
+    match settings.config_dir {
+        Some(_) => Ok(None),
+        None => connect(&settings.kube.kubeconfig).await.map(Some).map_err(StartError::new),
+    }
+}
+
 impl Objects {
     /// The source that the settings name, under way.
-    pub(super) async fn start(settings: &Settings, options: &Options) -> Result<Self, StartError> {
-        match &settings.config_dir {
-            Some(folder) => Self::from_folder(settings, options, folder).await,
-            None => Self::from_kube(settings).await,
+    pub(super) async fn start(plan: &Plan) -> Result<Self, StartError> {
+        match (&plan.settings.config_dir, &plan.client) {
+            (Some(folder), _) => Self::from_folder(plan, folder).await,
+            (None, Some(client)) => Ok(Self::from_kube(&plan.settings, client.clone())),
+            (None, None) => Err(StartError::new("there is neither a folder nor a cluster")),
         }
     }
 
-    async fn from_folder(settings: &Settings, options: &Options, folder: &Path) -> Result<Self, StartError> {
+    async fn from_folder(plan: &Plan, folder: &Path) -> Result<Self, StartError> {
+        let settings = &plan.settings;
         let first_seen = settings.inventory.enabled.then(|| first_seen(&settings.inventory.db_path));
-        let clock = Arc::clone(&options.clock);
+        let clock = Arc::clone(&plan.options.clock);
         let defaults = settings.defaults.clone();
-        let started = FolderSource::start(folder, options.folder, defaults, first_seen, clock).await;
+        let started = FolderSource::start(folder, plan.options.folder, defaults, first_seen, clock).await;
         let (source, events) = started.map_err(StartError::new)?;
         let secrets = Arc::new(source.secrets());
-        Ok(Self { source: Source::Folder(source), events, secrets, statuses: None })
+        Ok(Self { source: Source::Folder(source), events, secrets, statuses: None, states: None })
     }
 
-    async fn from_kube(settings: &Settings) -> Result<Self, StartError> {
-        let client = connect(&settings.kube.kubeconfig).await.map_err(StartError::new)?;
+    fn from_kube(settings: &Settings, client: Client) -> Self {
         let defaults = settings.defaults.clone();
-        let (source, events) =
-            KubeSource::start(&client, &settings.kube.namespaces, defaults, rand::random());
+        let (source, events) = KubeSource::start(&client, &settings.kube, defaults, rand::random());
         let observed: Arc<ObservedStatuses> = source.observed();
+        let states = settings.kube.state_configmap.then(|| state::start(&settings.kube, &client));
         let statuses = StatusWriter::start(client.clone(), observed, rand::random());
-        Ok(Self {
+        Self {
             source: Source::Kube(source),
             events,
             secrets: Arc::new(KubeSecrets::new(client)),
             statuses: Some(Arc::new(statuses)),
-        })
+            states,
+        }
     }
+}
+
+/// When objects without a creation time were seen first. A file that cannot be read is reported by the
+/// inventory actor, which reads it for good.
+fn first_seen(path: &Path) -> BTreeMap<ConfigName, Timestamp> {
+    let read = || store::read(path).or_else(|_| store::read(&store::previous_of(path)));
+    let loaded = read().unwrap_or_default();
+    let configs = loaded.snapshot.configs.into_iter();
+    configs.filter_map(|(name, state)| Some((name, state.first_seen?))).collect()
 }
 
 /// The watch as a part of the readiness. Before the first complete list there is nothing to serve; later the

@@ -6,6 +6,8 @@ use multinic_actors::domain::config::Declared;
 use multinic_actors::domain::ids::ConfigId;
 use multinic_actors::root::{RootMsg, RootRef};
 
+use crate::policy::PolicyHandle;
+
 /// Every object that exists, as it was told last.
 #[derive(Default)]
 pub(super) struct Told {
@@ -14,9 +16,9 @@ pub(super) struct Told {
 }
 
 impl Told {
-    pub(super) fn declare(&mut self, declared: Declared, root: &RootRef) {
+    pub(super) fn declare(&mut self, declared: Declared, root: &RootRef, policy: &PolicyHandle) {
         self.objects.insert(declared.id().clone(), declared.clone());
-        tell(root, RootMsg::Declare(declared));
+        tell(root, RootMsg::Declare(policy.judge(declared)));
     }
 
     pub(super) fn remove(&mut self, id: ConfigId, root: &RootRef) {
@@ -24,14 +26,20 @@ impl Told {
         tell(root, RootMsg::Remove(id));
     }
 
+    pub(super) fn let_go(&mut self, id: ConfigId, root: &RootRef) {
+        self.objects.remove(&id);
+        tell(root, RootMsg::LetGo(id));
+    }
+
     pub(super) fn synced(&mut self, root: &RootRef) {
         self.is_synced = true;
         tell(root, RootMsg::SourceSynced);
     }
 
-    pub(super) fn tell_again(&self, root: &RootRef) {
+    /// To a root that is new, or under a policy that is.
+    pub(super) fn tell_again(&self, root: &RootRef, policy: &PolicyHandle) {
         for declared in self.objects.values() {
-            tell(root, RootMsg::Declare(declared.clone()));
+            tell(root, RootMsg::Declare(policy.judge(declared.clone())));
         }
         if self.is_synced {
             tell(root, RootMsg::SourceSynced);

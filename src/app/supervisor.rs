@@ -18,6 +18,7 @@ use super::STOP_TIMEOUT;
 use super::objects::Source;
 use super::readers::Health;
 use super::source::Told;
+use crate::policy::PolicyHandle;
 use crate::source::{SourceEvent, SourceEvents};
 
 /// Pauses before the root is started anew.
@@ -28,7 +29,10 @@ pub(super) struct Parts {
     pub(super) shared: Shared,
     pub(super) store: Arc<dyn Store>,
     pub(super) tree: Tree,
+    /// What the objects may use.
+    pub(super) policy: PolicyHandle,
     pub(super) spread_first_polls: bool,
+    pub(super) knows_all: bool,
     pub(super) source: Source,
     pub(super) events: SourceEvents,
     pub(super) health: Arc<Health>,
@@ -48,16 +52,19 @@ impl Supervisor {
         Self { task, stop, kill }
     }
 
-    pub(super) async fn stop(self) {
+    /// Ends in order; from the moment that `at_once` is cancelled, without.
+    pub(super) async fn stop(mut self, at_once: &CancellationToken) {
         self.stop.cancel();
-        if self.task.await.is_err() {
+        let ended = tokio::select! {
+            ended = &mut self.task => ended,
+            () = at_once.cancelled() => {
+                self.kill.cancel();
+                self.task.await
+            }
+        };
+        if ended.is_err() {
             tracing::error!("the supervisor failed while it stopped");
         }
-    }
-
-    pub(super) async fn kill(self) {
-        self.kill.cancel();
-        let _ = self.task.await;
     }
 }
 
@@ -70,12 +77,13 @@ async fn supervise(mut parts: Parts, stop: CancellationToken, kill: Cancellation
             store: Arc::clone(&parts.store),
             node: parts.tree.root(),
             spread_first_polls: parts.spread_first_polls,
+            knows_all: parts.knows_all,
         };
         match Actor::spawn(None, Root, args).await {
             Ok((root, ended)) => {
-                told.tell_again(&root);
+                told.tell_again(&root, &parts.policy);
                 match feed(&mut parts, &mut told, &root, ended, &stop, &kill).await {
-                    Ended::Stopped => return end(&parts, &root).await,
+                    Ended::Stopped => return end(&parts, &root, &kill).await,
                     Ended::Killed => return root.kill(),
                     Ended::Failed => tracing::error!("the root actor failed"),
                 }
@@ -115,6 +123,7 @@ async fn feed(
             () = kill.cancelled() => return Ended::Killed,
             () = stop.cancelled() => return Ended::Stopped,
             _ = &mut ended => return Ended::Failed,
+            () = parts.policy.changed() => told.tell_again(root, &parts.policy),
             event = parts.events.recv(), if is_source_open => match event {
                 Some(event) => take(parts, told, root, event),
                 None => {
@@ -128,8 +137,9 @@ async fn feed(
 
 fn take(parts: &Parts, told: &mut Told, root: &RootRef, event: SourceEvent) {
     match event {
-        SourceEvent::Apply(declared) => told.declare(declared, root),
+        SourceEvent::Apply(declared) => told.declare(declared, root, &parts.policy),
         SourceEvent::Delete(id) => told.remove(id, root),
+        SourceEvent::LetGo(id) => told.let_go(id, root),
         SourceEvent::Synced => told.synced(root),
         SourceEvent::FirstSeen { name, at } => {
             // Also for an object that is not valid yet: its creation must not move with its repair.
@@ -147,11 +157,19 @@ fn take(parts: &Parts, told: &mut Told, root: &RootRef, event: SourceEvent) {
     }
 }
 
-async fn end(parts: &Parts, root: &RootRef) {
+async fn end(parts: &Parts, root: &RootRef, kill: &CancellationToken) {
     // The objects are not watched any more from here on.
     let _ = &parts.source;
-    if root.stop_and_wait(None, Some(STOP_TIMEOUT)).await.is_err() {
-        tracing::error!("the tree did not end within {STOP_TIMEOUT:?} and is killed");
-        root.kill();
+    tokio::select! {
+        ended = root.stop_and_wait(None, Some(STOP_TIMEOUT)) => {
+            if ended.is_err() {
+                tracing::error!("the tree did not end within {STOP_TIMEOUT:?} and is killed");
+                root.kill();
+            }
+        }
+        () = kill.cancelled() => {
+            tracing::error!("the tree did not end in time and is killed");
+            root.kill();
+        }
     }
 }

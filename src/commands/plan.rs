@@ -1,45 +1,24 @@
 //! `plan`: one round of one object, or of all, printed and not sent.
 
-use std::any::Any;
-use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use multinic_actors::boundary::{Cloud, ObserveRequest, SystemClock, Urgency};
+use multinic_actors::boundary::{Cloud, ObserveRequest, Urgency};
 use multinic_actors::domain::claims::Claims;
 use multinic_actors::domain::config::{Config, Declared};
 use multinic_actors::domain::inventory::Snapshot;
 
+use super::objects::{self, Objects};
 use crate::app;
-use crate::kube::client::connect;
 use crate::kube::raw_object::{Life, RawObject};
-use crate::kube::secrets::KubeSecrets;
 use crate::kube::validate::declare;
-use crate::kube::watch::KubeSource;
 use crate::openstack::OpenstackCloud;
 use crate::plan::{ConfigPlan, table, totals, work_out};
-use crate::secrets::SecretSource;
 use crate::settings::{Output, Plan, PlanTarget, Settings};
-use crate::source::{SourceEvent, SourceEvents};
-use crate::source_dir::{FolderOptions, FolderSource, Format, parse};
+use crate::source_dir::{Format, parse};
 use crate::store;
-
-/// The objects to plan for, the Secrets they may name, and what keeps both alive.
-struct Input {
-    declared: Vec<Declared>,
-    secrets: Arc<dyn SecretSource>,
-    _source: Option<Box<dyn Any + Send>>,
-}
-
-/// How long the first complete list from a cluster may take.
-const LIST_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// How long a folder may take until all its files can be read.
-const FOLDER_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn plan(settings: Settings, plan: Plan) -> ExitCode {
     match run(&settings, &plan).await {
@@ -70,16 +49,16 @@ async fn run(settings: &Settings, plan: &Plan) -> Result<Vec<ConfigPlan>, String
         Some(path) => store::read(path).map_err(|error| error.to_string())?.snapshot,
         None => Snapshot::default(),
     };
-    let input = match &plan.target {
+    let mut input = match &plan.target {
         PlanTarget::File(file) => from_file(settings, plan, file)?,
-        PlanTarget::All => match &settings.config_dir {
-            Some(folder) => from_folder(settings, folder, &known).await?,
-            None => from_cluster(settings).await?,
-        },
+        PlanTarget::All => objects::all(settings, &known).await?,
     };
     let ca_bundle = app::read_ca_bundle(settings.ca_bundle.as_deref()).map_err(|error| error.to_string())?;
-    let cloud =
-        app::cloud(settings, ca_bundle, Arc::clone(&input.secrets)).map_err(|error| error.to_string())?;
+    let policy_file = app::open_policy(settings).await.map_err(|error| error.to_string())?;
+    let policy = policy_file.map(|file| file.handle()).unwrap_or_default();
+    input.declared = input.declared.into_iter().map(|declared| policy.judge(declared)).collect();
+    let cloud = app::cloud(settings, ca_bundle, &policy, Arc::clone(&input.secrets))
+        .map_err(|error| error.to_string())?;
     let mut claims = known_claims(&known, plan, &input.declared);
     let mut plans = Vec::new();
     // The older object is asked first, as it would win.
@@ -135,8 +114,8 @@ async fn plan_one(
     }
 }
 
-fn from_file(settings: &Settings, plan: &Plan, file: &Path) -> Result<Input, String> {
-    let text = read(file)?;
+fn from_file(settings: &Settings, plan: &Plan, file: &Path) -> Result<Objects, String> {
+    let text = super::read(file)?;
     let format = match file.extension().is_some_and(|extension| extension == "json") {
         true => Format::Json,
         false => Format::Yaml,
@@ -165,62 +144,5 @@ fn from_file(settings: &Settings, plan: &Plan, file: &Path) -> Result<Input, Str
     };
     let declared =
         parsed.objects.configs.iter().map(|raw| declare(raw, &life(raw), &settings.defaults)).collect();
-    Ok(Input { declared, secrets: Arc::new(parsed.objects), _source: None })
-}
-
-fn read(file: &Path) -> Result<String, String> {
-    let read = match file == Path::new("-") {
-        true => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map(|_| text)
-        }
-        false => std::fs::read_to_string(file),
-    };
-    read.map_err(|error| format!("{}: {error}", file.display()))
-}
-
-async fn from_folder(settings: &Settings, folder: &Path, known: &Snapshot) -> Result<Input, String> {
-    let first_seen: BTreeMap<_, _> =
-        known.configs.iter().filter_map(|(name, state)| Some((name.clone(), state.first_seen?))).collect();
-    let (source, events) = FolderSource::start(
-        folder,
-        FolderOptions::default(),
-        settings.defaults.clone(),
-        Some(first_seen),
-        Arc::new(SystemClock),
-    )
-    .await
-    .map_err(|error| error.to_string())?;
-    let all = tokio::time::timeout(FOLDER_TIMEOUT, until_synced(events)).await;
-    let declared = all.map_err(|_| format!("{}: not every file can be read", folder.display()))?;
-    let secrets = Arc::new(source.secrets());
-    Ok(Input { declared, secrets, _source: Some(Box::new(source)) })
-}
-
-async fn from_cluster(settings: &Settings) -> Result<Input, String> {
-    let client = connect(&settings.kube.kubeconfig).await.map_err(|error| error.to_string())?;
-    let (source, events) =
-        KubeSource::start(&client, &settings.kube.namespaces, settings.defaults.clone(), rand::random());
-    let listed = tokio::time::timeout(LIST_TIMEOUT, until_synced(events)).await;
-    let declared = listed.map_err(|_| {
-        let problem = source.health().check().problem.unwrap_or_default();
-        format!("the OpenstackConfigs could not be listed: {problem}")
-    })?;
-    let secrets = Arc::new(KubeSecrets::new(client));
-    Ok(Input { declared, secrets, _source: Some(Box::new(source)) })
-}
-
-/// Every object that there is.
-async fn until_synced(mut events: SourceEvents) -> Vec<Declared> {
-    let mut declared = BTreeMap::new();
-    while let Some(event) = events.recv().await {
-        match event {
-            SourceEvent::Apply(object) => drop(declared.insert(object.id().name.clone(), object)),
-            SourceEvent::Delete(id) => drop(declared.remove(&id.name)),
-            SourceEvent::FileProblem { path, problem } => eprintln!("{}: {problem}", path.display()),
-            SourceEvent::Synced => break,
-            SourceEvent::FirstSeen { .. } | SourceEvent::FileRecovered { .. } => {}
-        }
-    }
-    declared.into_values().collect()
+    Ok(Objects { declared, secrets: Arc::new(parsed.objects), _source: None })
 }

@@ -18,11 +18,12 @@ use multinic_actors::boundary::StatusSink;
 use multinic_actors::domain::ids::ConfigId;
 use multinic_actors::domain::status::ConfigStatus;
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 pub use convert::object_status;
 
+use super::event::emit;
 use super::observed::ObservedStatuses;
 use queue::{Due, Queue, Task};
 use write::Outcome;
@@ -41,6 +42,7 @@ pub struct StatusWriter {
     shared: Arc<Shared>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
+    abort: AbortHandle,
 }
 
 struct Shared {
@@ -61,7 +63,8 @@ impl StatusWriter {
         let stop = CancellationToken::new();
         let worker = Worker { client, observed, shared: Arc::clone(&shared), writes: JoinSet::new() };
         let task = tokio::spawn(worker.run(stop.clone()));
-        Self { shared, stop, task: Mutex::new(Some(task)) }
+        let abort = task.abort_handle();
+        Self { shared, stop, task: Mutex::new(Some(task)), abort }
     }
 
     /// Writes what is due, within reason, and ends.
@@ -74,13 +77,16 @@ impl StatusWriter {
             task.abort();
         }
     }
+
+    /// Ends at once, with what is under way.
+    pub fn abort(&self) {
+        self.abort.abort();
+    }
 }
 
 impl Drop for StatusWriter {
     fn drop(&mut self) {
-        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            task.abort();
-        }
+        self.abort();
     }
 }
 
@@ -149,7 +155,7 @@ impl Worker {
             if matches!(outcome, Outcome::Written(_))
                 && let Some(transition) = event::transition(task.before.as_ref(), &task.status)
             {
-                event::emit(client, &task.id, transition).await;
+                emit(client, event::reference(&task.id), "Deliver", transition).await;
             }
             (task.id, outcome)
         });

@@ -10,7 +10,6 @@ mod health;
 mod tests;
 mod tracker;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +20,7 @@ pub use health::{WatchCheck, WatchHealth};
 
 use super::observed::ObservedStatuses;
 use super::validate::Defaults;
+use crate::settings::KubeSettings;
 use crate::source::{SourceEvents, channel};
 use follower::Follower;
 use tracker::Tracker;
@@ -52,17 +52,17 @@ pub struct KubeSource {
 }
 
 impl KubeSource {
-    /// Watches `namespaces`, or all where none is named. Does not wait: what does not work is in the log and in
+    /// Watches the objects of the namespaces that `wanted` names, or of all, that its selector selects. Does not wait: what does not work is in the log and in
     /// [`KubeSource::health`], and is tried again.
     pub fn start(
         client: &Client,
-        namespaces: &BTreeSet<String>,
+        wanted: &KubeSettings,
         defaults: Defaults,
         seed: u64,
     ) -> (Self, SourceEvents) {
-        let scopes: Vec<Scope> = match namespaces.is_empty() {
+        let scopes: Vec<Scope> = match wanted.namespaces.is_empty() {
             true => vec![Scope(None)],
-            false => namespaces.iter().map(|namespace| Scope(Some(namespace.clone()))).collect(),
+            false => wanted.namespaces.iter().map(|namespace| Scope(Some(namespace.clone()))).collect(),
         };
         let (sender, events) = channel();
         let sender = Arc::new(sender);
@@ -73,6 +73,7 @@ impl KubeSource {
             let follower = Follower {
                 client: client.clone(),
                 scope,
+                selector: wanted.selector.clone(),
                 tracker: Arc::clone(&tracker),
                 sender: Arc::clone(&sender),
                 health: Arc::clone(&health),

@@ -20,6 +20,7 @@ use super::service::Service;
 use super::sessions::{Binding, Need, Sessions};
 use super::subnets::{self, Freshness};
 use super::{neutron, url_parts};
+use crate::policy::PolicyHandle;
 use crate::secrets::SecretSource;
 use crate::upstream::{BadCaBundle, CloudLimits, Limiter, Upstream, UpstreamSettings};
 
@@ -39,6 +40,8 @@ pub struct OpenstackSettings {
     pub cache_ttl: Duration,
     /// How long an unused connection is kept.
     pub keep_idle: Duration,
+    /// Which namespace may reach which host.
+    pub policy: PolicyHandle,
 }
 
 impl Default for OpenstackSettings {
@@ -50,6 +53,7 @@ impl Default for OpenstackSettings {
             ca_bundle: upstream.ca_bundle,
             cache_ttl: Duration::from_secs(600),
             keep_idle: upstream.keep_idle,
+            policy: upstream.policy,
         }
     }
 }
@@ -72,6 +76,7 @@ impl OpenstackCloud {
         let upstream = Upstream::new(&UpstreamSettings {
             ca_bundle: settings.ca_bundle,
             keep_idle: settings.keep_idle,
+            policy: settings.policy,
         })?;
         let http = Http { upstream, limiter: Limiter::new(settings.limits) };
         Ok(Self {

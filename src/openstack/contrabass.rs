@@ -24,6 +24,8 @@ const DEFAULT_DOMAIN: &str = "Default";
 /// One provider to look up.
 #[derive(Clone, Debug)]
 pub(super) struct Lookup<'a> {
+    /// Of the config that asks.
+    pub(super) namespace: &'a str,
     pub(super) endpoint: &'a str,
     pub(super) provider: &'a str,
     pub(super) timeout: Duration,
@@ -74,6 +76,7 @@ async fn ask(upstream: &Upstream, lookup: &Lookup<'_>, url: Url) -> Result<Provi
     let call = Call {
         service: SERVICE,
         operation: OPERATION,
+        namespace: Arc::from(lookup.namespace),
         cloud: Arc::from(lookup.provider),
         timeout: lookup.timeout,
         repeat: Repeat::OnceIfClosed,
@@ -184,6 +187,7 @@ mod tests {
     #[test]
     fn an_id_is_one_segment_of_the_url() {
         let lookup = |provider| Lookup {
+            namespace: "n",
             endpoint: "http://c:8080/api/",
             provider,
             timeout: Duration::from_secs(1),

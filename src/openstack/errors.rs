@@ -3,8 +3,12 @@ use multinic_actors::domain::reason::Reason;
 
 use crate::upstream::{ErrorKind, UpstreamError};
 
-/// Gives a failed request its reason.
+/// Gives a failed request its reason. One that the policy forbids is the config's matter, whatever it was for.
 pub(super) fn of(reason: Reason, error: UpstreamError) -> CloudError {
+    let reason = match error.kind {
+        ErrorKind::NotPermitted(_) => Reason::ConfigError,
+        _ => reason,
+    };
     CloudError {
         reason,
         message: error.to_string(),

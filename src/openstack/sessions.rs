@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::budget::{Budgets, Exhausted, Try};
 use super::cache::Caches;
 use super::contrabass::{Contrabass, Lookup};
+use super::errors;
 use super::fingerprint::Fingerprint;
 use super::flight::Flight;
 use super::http::Http;
@@ -197,6 +198,10 @@ impl Sessions {
         let account = self.account(config, bundle.as_deref(), is_first).await?;
         let tls = tls(config.cloud.insecure_tls, bundle.as_deref())?;
         let session = self.session(account, &config.cloud.project, tls, bundle.as_deref());
+        // Before a login is joined that others, who may, have under way.
+        let call = call(config, &session, keystone::SERVICE, keystone::OPERATION);
+        let permitted = self.http.upstream.permits(&call, &session.account.keystone);
+        permitted.map_err(|error| errors::of(Reason::KeystoneError, error))?;
         *lock(&binding.session) = Some(Arc::clone(&session));
         session.login.run(|token, _| need.is_met_by(token), self.log_in(config, &session)).await?;
         Ok(session)
@@ -217,8 +222,13 @@ impl Sessions {
         let CredentialSource::Contrabass { endpoint, provider_id, key, timeout, insecure_tls } =
             &config.cloud.source;
         let key = secrets::encrypt_key(&*self.secrets, &config.id.name.namespace, key).await?;
-        let lookup =
-            Lookup { endpoint, provider: provider_id, timeout: *timeout, tls: tls(*insecure_tls, bundle)? };
+        let lookup = Lookup {
+            namespace: &config.id.name.namespace,
+            endpoint,
+            provider: provider_id,
+            timeout: *timeout,
+            tls: tls(*insecure_tls, bundle)?,
+        };
         let keep = if is_first { self.keep } else { Duration::ZERO };
         let provider = self.contrabass.provider(&self.http.upstream, &lookup, keep).await?;
         provider.account(&key)
@@ -307,6 +317,7 @@ pub(super) fn call(
     Call {
         service,
         operation,
+        namespace: Arc::from(&*config.id.name.namespace),
         cloud: label(config),
         timeout: config.cloud.timeout,
         repeat: Repeat::OnceIfClosed,

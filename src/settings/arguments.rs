@@ -66,14 +66,21 @@ fn as_long_flag<'a>(arg: &'a str, flags: &LongFlags) -> Option<&'a str> {
 fn long_flags() -> LongFlags {
     let mut flags = LongFlags::from([("help".into(), false), ("version".into(), false)]);
     let root = cli::command();
-    let commands = std::iter::once(&root).chain(root.get_subcommands());
-    for arg in commands.flat_map(clap::Command::get_arguments) {
+    note_flags(&root, &mut flags);
+    flags
+}
+
+/// Of a command and of those below it.
+fn note_flags(command: &clap::Command, flags: &mut LongFlags) {
+    for arg in command.get_arguments() {
         if let Some(long) = arg.get_long() {
             let takes_value = arg.get_action().takes_values() && !arg.is_require_equals_set();
             flags.insert(long.to_owned(), takes_value);
         }
     }
-    flags
+    for below in command.get_subcommands() {
+        note_flags(below, flags);
+    }
 }
 
 /// The flag that begins most like `name`, if more than half of it is right.

@@ -50,6 +50,7 @@ fn without_anything_said_it_runs_with_the_documented_defaults() {
         metrics_address: Some(ListenAddress::any(8080)),
         health_address: Some(ListenAddress::any(8081)),
         ca_bundle: None,
+        policy_file: None,
         defaults: Defaults::default(),
         cloud: CloudSettings { max_in_flight: 4, rate: 10.0, burst: 20, neutron_request_bytes: 3800 },
         log: LogSettings { format: None, level: "info".into() },
@@ -141,10 +142,37 @@ fn zero_switches_a_server_off() {
 
 #[test]
 fn the_arguments_of_the_previous_chart_start_without_an_error() {
-    assert_eq!(
-        warnings(&["--leader-elect", "--health-probe-bind-address=:8081"]),
-        ["--leader-elect is not supported yet by this version and is ignored"]
-    );
+    assert_eq!(warnings(&["--leader-elect", "--health-probe-bind-address=:8081"]), [""; 0]);
+    let election = settings(&["--leader-elect"], &[]).kube.election.unwrap();
+    assert_eq!(election.id, "9a0428b3.example.com");
+}
+
+#[test]
+fn a_selector_that_is_none_is_refused_and_a_folder_has_none() {
+    let kube = settings(&["--config-selector= shard in (a, b),!old ", "--manage-crds"], &[]).kube;
+    assert_eq!(kube.selector.unwrap().to_string(), "shard in (a, b),!old");
+    assert!(kube.manages_crds);
+    assert_eq!(settings(&["--config-selector="], &[]).kube.selector, None);
+    let found = problems(&["--config-selector=a b", "--config-dir=/c"], &[]);
+    assert!(found[0].starts_with("--config-selector needs a cluster"), "{found:?}");
+    assert!(found[1].starts_with("--config-selector: "), "{found:?}");
+}
+
+#[test]
+fn an_election_knows_its_lease_and_its_pod() {
+    let env = [("POD_NAMESPACE", "ops"), ("POD_NAME", "operator-1"), ("HOSTNAME", "")];
+    let election = settings(&["--leader-elect=true", "--leader-election-id=shard-b"], &env).kube.election;
+    let expect = ElectionSettings {
+        id: "shard-b".to_owned(),
+        namespace: Some("ops".to_owned()),
+        pod: Some("operator-1".to_owned()),
+        host: None,
+    };
+    assert_eq!(election, Some(expect));
+    assert_eq!(settings(&["--leader-election-id=x"], &env).kube.election, None);
+    let found = problems(&["--leader-elect", "--leader-election-id=A b", "--config-dir=/c"], &[]);
+    assert!(found[0].starts_with("--leader-election-id: must be a name"), "{found:?}");
+    assert!(found[1].starts_with("--leader-elect needs a cluster"), "{found:?}");
 }
 
 #[test]
@@ -200,27 +228,30 @@ fn zaps_level_and_encoder_still_count_unless_ours_are_given() {
 
 #[test]
 fn what_is_not_there_yet_is_warned_of_by_name() {
-    for flag in [
-        "--leader-elect",
-        "--leader-election-id=x",
-        "--state-configmap",
-        "--manage-crds=true",
-        "--cluster-namespaces=a",
-        "--magnum-namespace=m",
-        "--audit-log=a",
-    ] {
+    for flag in ["--cluster-namespaces=a", "--magnum-namespace=m", "--audit-log=a"] {
         let name = flag.split('=').next().unwrap();
         assert_eq!(
             warnings(&[flag]),
             [format!("{name} is not supported yet by this version and is ignored")]
         );
     }
-    for flag in ["--config-selector=a=b", "--policy-file=p"] {
-        let error = Settings::parse([flag.into()], |_| None).unwrap_err().to_string();
-        let name = flag.split('=').next().unwrap();
-        assert!(error.contains(&format!("{name} is not supported yet")), "to ignore it would widen: {error}");
-    }
-    assert_eq!(warnings(&["--state-configmap=false", "--manage-crds=0", "--policy-file="]), [""; 0]);
+    assert_eq!(settings(&["--policy-file=p"], &[]).policy_file, Some("p".into()));
+    assert_eq!(settings(&["--policy-file="], &[]).policy_file, None);
+    assert_eq!(warnings(&["--manage-crds=0", "--policy-file="]), [""; 0]);
+}
+
+#[test]
+fn states_are_kept_beside_objects_and_not_beside_files() {
+    let is_on = |args: &[&str]| {
+        let parsed = Settings::parse(args.iter().map(Into::into), |_| None);
+        parsed.unwrap().1.kube.state_configmap
+    };
+    assert!(is_on(&["--state-configmap"]) && !is_on(&[]) && !is_on(&["--state-configmap=false"]));
+    assert!(!is_on(&["--state-configmap", "--config-dir=/d"]));
+    assert_eq!(
+        warnings(&["--state-configmap", "--config-dir=/d"]),
+        ["--state-configmap has no effect with --config-dir: there is no object to keep it beside"]
+    );
 }
 
 #[test]

@@ -135,6 +135,17 @@ pub fn listen_address(text: &str) -> Result<ListenAddress, String> {
     Ok(ListenAddress { host: (!host.is_empty()).then(|| host.to_owned()), port })
 }
 
+/// The name of an object of Kubernetes.
+///
+/// # Errors
+/// When it cannot be one.
+pub fn object_name(text: &str) -> Result<String, String> {
+    match is_object_name(text.trim()) {
+        true => Ok(text.trim().to_owned()),
+        false => Err("must be a name of lower-case letters, digits, '-' and '.'".to_owned()),
+    }
+}
+
 /// Names of namespaces, separated by commas.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use multinic_actors::boundary::{BoxFuture, Loaded, Store, StoreError};
+use multinic_actors::boundary::{BoxFuture, Loaded, Saved, Store, StoreError};
 use multinic_actors::domain::inventory::Snapshot;
 
 use super::disk::{Disk, Locking};
@@ -134,10 +134,10 @@ impl Store for JsonFileStore {
         Box::pin(blocking(move || inner.load()))
     }
 
-    fn save(&self, snapshot: Arc<Snapshot>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn save(&self, snapshot: Arc<Snapshot>) -> BoxFuture<'_, Result<Saved, StoreError>> {
         let inner = Arc::clone(&self.inner);
         let number = self.saves.fetch_add(1, Ordering::Relaxed) + 1;
-        Box::pin(blocking(move || inner.save(number, &snapshot)))
+        Box::pin(blocking(move || inner.save(number, &snapshot).map(|()| Saved::Everywhere)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use metrics::{counter, gauge, histogram};
-use multinic_actors::boundary::{BoxFuture, Loaded, Store, StoreError};
+use multinic_actors::boundary::{BoxFuture, Loaded, Saved, Store, StoreError};
 use multinic_actors::domain::inventory::Snapshot;
 
 use crate::telemetry::names;
@@ -23,15 +23,16 @@ impl<S: Store> Store for MeteredStore<S> {
         })
     }
 
-    fn save(&self, snapshot: Arc<Snapshot>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn save(&self, snapshot: Arc<Snapshot>) -> BoxFuture<'_, Result<Saved, StoreError>> {
         Box::pin(async move {
             let records = snapshot.records.len();
             let started = Instant::now();
             let result = self.0.save(snapshot).await;
             histogram!(names::INVENTORY_PERSIST_DURATION).record(started.elapsed().as_secs_f64());
-            let word = if result.is_ok() { "ok" } else { "error" };
+            let is_kept = matches!(result, Ok(Saved::Everywhere));
+            let word = if is_kept { "ok" } else { "error" };
             counter!(names::INVENTORY_PERSISTS, "result" => word).increment(1);
-            if result.is_ok() {
+            if is_kept {
                 gauge!(names::INVENTORY_RECORDS).set(records as f64);
                 let now = Timestamp::now().as_duration().as_secs_f64();
                 gauge!(names::INVENTORY_LAST_PERSIST).set(now);

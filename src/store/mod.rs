@@ -11,7 +11,7 @@ mod metered;
 
 use std::sync::Arc;
 
-use multinic_actors::boundary::{BoxFuture, Loaded, Store, StoreError};
+use multinic_actors::boundary::{BoxFuture, Loaded, Saved, Store, StoreError};
 use multinic_actors::domain::inventory::Snapshot;
 
 pub use file::{JsonFileStore, previous_of, read};
@@ -27,7 +27,7 @@ impl Store for MemoryStore {
         Box::pin(async { Ok(Loaded::default()) })
     }
 
-    fn save(&self, _snapshot: Arc<Snapshot>) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async { Ok(()) })
+    fn save(&self, _snapshot: Arc<Snapshot>) -> BoxFuture<'_, Result<Saved, StoreError>> {
+        Box::pin(async { Ok(Saved::Everywhere) })
     }
 }

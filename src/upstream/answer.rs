@@ -13,6 +13,8 @@ pub struct Call {
     pub service: &'static str,
     /// `list ports`, `log in`, …: what we wanted, in error texts and as a metric label.
     pub operation: &'static str,
+    /// The namespace of the config on whose behalf it is sent: the policy may forbid it the host.
+    pub namespace: Arc<str>,
     /// Whose account it goes on, as a metric label: the provider id.
     pub cloud: Arc<str>,
     /// From the first byte sent (connecting included) to the last byte of the body.

@@ -9,6 +9,7 @@ use super::answer::{Answer, Call, Repeat};
 use super::connection::{self, NoticeLayer};
 use super::error::{ErrorKind, UpstreamError};
 use super::secrecy::Secrets;
+use crate::policy::PolicyHandle;
 
 /// The largest decoded body that is read. A page of 1,000 ports is about 1 MiB.
 pub const MAX_BODY: usize = 16 << 20;
@@ -62,11 +63,13 @@ pub struct UpstreamSettings {
     pub ca_bundle: Option<String>,
     /// How long an unused connection is kept: longer than the slow interval, or every poll opens its own.
     pub keep_idle: Duration,
+    /// Which namespace may reach which host.
+    pub policy: PolicyHandle,
 }
 
 impl Default for UpstreamSettings {
     fn default() -> Self {
-        Self { ca_bundle: None, keep_idle: Duration::from_secs(15 * 60) }
+        Self { ca_bundle: None, keep_idle: Duration::from_secs(15 * 60), policy: PolicyHandle::default() }
     }
 }
 
@@ -75,6 +78,7 @@ impl Default for UpstreamSettings {
 pub struct Upstream {
     ca_bundle: Vec<Certificate>,
     keep_idle: Duration,
+    policy: PolicyHandle,
     clients: Mutex<HashMap<Tls, Client>>,
 }
 
@@ -87,6 +91,7 @@ impl Upstream {
         Ok(Self {
             ca_bundle: settings.ca_bundle.as_deref().map_or(Ok(Vec::new()), certificates)?,
             keep_idle: settings.keep_idle,
+            policy: settings.policy.clone(),
             clients: Mutex::default(),
         })
     }
@@ -94,8 +99,11 @@ impl Upstream {
     /// Sends one request and reads its whole answer.
     ///
     /// # Errors
-    /// When no complete 2xx answer came. Redirects are not followed, and so are errors too.
+    /// When no complete 2xx answer came, or the policy forbids to ask. Redirects are not followed, and so are
+    /// errors too.
     pub async fn send(&self, call: &Call, request: Request) -> Result<Answer, UpstreamError> {
+        // Here, and not only where a config is read: hosts come from answers, too.
+        self.permits(call, request.url())?;
         let started = tokio::time::Instant::now();
         let outcome = self.send_repeated(call, request).await;
         metrics::histogram!(
@@ -105,6 +113,20 @@ impl Upstream {
         )
         .record(started.elapsed().as_secs_f64());
         outcome
+    }
+
+    /// Whether a request may be sent to a host.
+    ///
+    /// # Errors
+    /// When the policy does not let the config's namespace reach it.
+    pub fn permits(&self, call: &Call, url: &Url) -> Result<(), UpstreamError> {
+        self.policy.permits(&call.namespace, url).map_err(|problem| UpstreamError {
+            service: call.service,
+            operation: call.operation,
+            kind: ErrorKind::NotPermitted(problem),
+            request_id: None,
+            retry_after: None,
+        })
     }
 
     async fn send_repeated(&self, call: &Call, request: Request) -> Result<Answer, UpstreamError> {

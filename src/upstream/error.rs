@@ -81,6 +81,9 @@ pub enum ErrorKind {
         /// Neutron's name for the error: `PortNotFound`.
         error_type: Option<Box<str>>,
     },
+    /// Not sent: the policy does not let the config's namespace reach this host.
+    #[error("not asked: {0}")]
+    NotPermitted(String),
     /// Not sent: the service asked us earlier, with this status, to wait, and that is not over.
     #[error("not asked: it answered {} and wants to be left alone for a while", status_text(*.code, ""))]
     Paused {
@@ -132,6 +135,7 @@ impl ErrorKind {
             Self::TooLarge(_) => "too_large".to_owned(),
             Self::Invalid(_) => "invalid".to_owned(),
             Self::Status { code, .. } => code.to_string(),
+            Self::NotPermitted(_) => "not_permitted".to_owned(),
             Self::Paused { .. } => "paused".to_owned(),
         }
     }

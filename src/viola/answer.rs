@@ -82,8 +82,8 @@ fn failure(kind: &ErrorKind) -> PostFailure {
             500 => PostFailure::ServerError,
             _ => PostFailure::Rejected,
         },
-        // Not a Viola: no HTTP, or a URL that is none.
-        ErrorKind::Invalid(_) | ErrorKind::TooLarge(_) => PostFailure::Rejected,
+        // Not a Viola: no HTTP, or a URL that is none; or not one for this namespace.
+        ErrorKind::NotPermitted(_) | ErrorKind::Invalid(_) | ErrorKind::TooLarge(_) => PostFailure::Rejected,
     }
 }
 

@@ -70,6 +70,7 @@ impl ViolaClient {
         let call = Call {
             service: SERVICE,
             operation: OPERATION,
+            namespace: Arc::from(&*config.id.name.namespace),
             cloud: cloud(config),
             timeout: self.settings.timeout,
             // A node config is the whole state of a node: taken twice, it is the same.

@@ -9,6 +9,9 @@ use crate::cluster::{Cluster, in_cluster};
 use crate::e2e_support::{GLANCE, PATIENCE};
 use crate::world::{BIZ, DATA};
 
+/// Long enough for every back-off to have reached its end.
+const OUTAGE: Duration = Duration::from_secs(60);
+
 fn watch_check(readiness: &Value) -> Value {
     let checks = readiness["checks"].as_array().cloned().unwrap_or_default();
     checks.into_iter().find(|check| check["name"] == "watch").unwrap_or_default()
@@ -51,7 +54,7 @@ async fn without_the_crd_it_waits_says_so_and_recovers() {
 #[ignore = "needs a cluster: make e2e-kube"]
 async fn while_the_api_server_is_away_polls_go_on_and_later_the_status_follows() {
     let cluster = Cluster::new().await;
-    let mut world = cluster.world();
+    let mut world = cluster.world_of_the_chart();
     let spec = in_cluster(world.spec("a", &world.vms(1)));
     cluster.declare(&spec);
     world.operator.start().await;
@@ -63,8 +66,12 @@ async fn while_the_api_server_is_away_polls_go_on_and_later_the_status_follows()
     let vm = world.vm("node-1");
     world.port(&spec.vms[0], DATA);
     crate::e2e_support::until("polls go on", || world.nic_count("node-0") == 2, String::new).await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(world.operator.readiness().await.0, 200, "it serves what it knows");
+    // What the watch could go on from is forgotten meanwhile.
+    cluster.fault(&["--compact"]);
+    tokio::time::sleep(OUTAGE).await;
+    let (status, readiness) = world.operator.readiness().await;
+    assert_eq!(status, 200, "it serves what it knows");
+    assert!(readiness.to_string().contains("state ConfigMaps"), "and says what is not kept: {readiness}");
     cluster.fault(&["--start-apiserver"]);
     let mut spec = spec;
     spec.vms.push(vm);
@@ -84,6 +91,12 @@ async fn while_the_api_server_is_away_polls_go_on_and_later_the_status_follows()
     }
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     cluster.audited(line).1.into_iter().for_each(|request| *counts.entry(request).or_default() += 1);
+    let revision =
+        |object: Value| object["data"]["revision"].as_str().and_then(|text| text.parse::<u64>().ok());
+    let map = cluster.kubectl(&["-n", "test", "get", "configmap", "multinic-state-a", "-o", "json"]);
+    let known = multinic_operator::store::read(&world.operator.inventory_file()).unwrap().snapshot;
+    let known = known.configs.values().next().unwrap().revision;
+    assert_eq!(revision(serde_json::from_str(&map).unwrap()), Some(known), "the state is there, too");
     println!("requests over two restarts: {counts:?}");
     let count = |verb: &str| counts.iter().filter(|((v, _), _)| v == verb).map(|(_, n)| n).sum::<usize>();
     assert!(count("list") + count("watch") <= 60, "a hot loop: {counts:?}");

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use multinic_operator::kube::openstack_config::{OpenstackConfig, crd_yaml};
+use multinic_operator::kube::state::LABEL;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -32,6 +33,7 @@ impl Cluster {
             &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "test"}}).to_string(),
         );
         cluster.try_kubectl(&["-n", "test", "delete", "secret", "--all", "--wait"], "");
+        cluster.try_kubectl(&["-n", "test", "delete", "configmap", "-l", LABEL, "--wait"], "");
         cluster
     }
 
@@ -66,11 +68,12 @@ impl Cluster {
 
     /// An operator that works on this cluster, and its simulated surroundings.
     pub fn world(&self) -> World {
-        let operator = Operator::new()
-            .flag("--cloud-rate=1000")
-            .flag("--cloud-burst=1000")
-            .flag(&format!("--kubeconfig={}", kubeconfig()));
-        World::with_operator(operator)
+        World::with_operator(operator())
+    }
+
+    /// As the chart's default values start it: the folder of its inventory is lost with the pod.
+    pub fn world_of_the_chart(&self) -> World {
+        World::with_operator(operator().flag("--state-configmap"))
     }
 
     pub fn kubectl(&self, args: &[&str]) -> String {
@@ -186,6 +189,35 @@ impl Cluster {
         });
         (log.lines().count(), requests.collect())
     }
+
+    /// Requests of one user from line `from` of the audit log on, and how they were answered.
+    pub fn answered(&self, from: usize, user: &str) -> Vec<Answered> {
+        let Ok(dir) = std::env::var("KUBE_TESTBED_DIR") else { return Vec::new() };
+        let log = std::fs::read_to_string(Path::new(&dir).join("log/audit.log")).unwrap_or_default();
+        let of_user = |line: &str| {
+            let event: Value = serde_json::from_str(line).ok()?;
+            let is_right = event["user"]["username"] == user && event["stage"] == "ResponseComplete";
+            let code = event["responseStatus"]["code"].as_u64()?;
+            is_right.then(|| Answered { what: format!("{} {}", event["verb"], event["requestURI"]), code })
+        };
+        log.lines().skip(from).filter_map(of_user).collect()
+    }
+}
+
+/// A request in the audit log.
+#[derive(Debug)]
+pub struct Answered {
+    /// Verb and path.
+    pub what: String,
+    /// The HTTP status.
+    pub code: u64,
+}
+
+fn operator() -> Operator {
+    Operator::new()
+        .flag("--cloud-rate=1000")
+        .flag("--cloud-burst=1000")
+        .flag(&format!("--kubeconfig={}", kubeconfig()))
 }
 
 pub fn kubeconfig() -> String {

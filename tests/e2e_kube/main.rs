@@ -6,12 +6,22 @@ mod cluster;
 #[path = "../e2e_support/mod.rs"]
 mod e2e_support;
 #[allow(dead_code)]
+#[path = "../e2e_sim/process.rs"]
+mod process;
+mod proxy;
+#[allow(dead_code)]
 #[path = "../e2e_sim/world.rs"]
 mod world;
 
 mod away;
+mod chart;
 mod lifecycle;
 mod many;
+mod policy;
+mod replicas;
 mod schema;
+mod shards;
+mod state;
+mod upgrade;
 mod viola_api;
 mod workload;

@@ -29,15 +29,19 @@ async fn until_all(cluster: &Cluster, reason: &str) -> BTreeMap<String, String> 
     }
 }
 
-fn writes(requests: &[(String, String)]) -> usize {
-    requests.iter().filter(|(verb, what)| verb == "patch" && what == "openstackconfigs/status").count()
+fn count(requests: &[(String, String)], verb: &str, what: &str) -> usize {
+    requests.iter().filter(|request| (request.0.as_str(), request.1.as_str()) == (verb, what)).count()
+}
+
+fn is_write((verb, _): &&(String, String)) -> bool {
+    !matches!(verb.as_str(), "get" | "list" | "watch")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a cluster: make e2e-kube"]
 async fn hundreds_of_objects_cost_one_write_each_and_then_nothing() {
     let cluster = Cluster::new().await;
-    let mut world = cluster.world();
+    let mut world = cluster.world_of_the_chart();
     let vms = world.vms(OBJECTS);
     let specs = vms
         .iter()
@@ -57,9 +61,19 @@ async fn hundreds_of_objects_cost_one_write_each_and_then_nothing() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     let (line, requests) = cluster.audited(line);
     if line > 0 {
-        assert_eq!(writes(&requests), OBJECTS, "one write an object");
+        assert_eq!(count(&requests, "patch", "openstackconfigs/status"), OBJECTS, "one write an object");
         assert_eq!(requests.iter().filter(|(verb, _)| verb == "list").count(), 1);
+        assert_eq!(count(&requests, "get", "configmaps/"), OBJECTS, "one look at each state");
+        let states = ["create", "patch", "delete"].map(|verb| count(&requests, verb, "configmaps/"));
+        assert_eq!(states, [0; 3], "no state is written");
     }
+
+    // Nothing happens: nothing is listed and nothing written.
+    let (line, _) = cluster.audited(line);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let (line, requests) = cluster.audited(line);
+    assert!(line == 0 || !requests.iter().any(|request| request.0 == "list"), "{requests:?}");
+    assert_eq!(requests.iter().filter(is_write).count(), 0, "{requests:?}");
 
     world.operator.restart().await;
     let deadline = Instant::now() + PATIENCE * 2;

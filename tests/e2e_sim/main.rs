@@ -21,6 +21,7 @@ mod odd_ports;
 mod odd_vms;
 mod plan_cases;
 mod policy;
+mod policy_file;
 mod rest;
 mod root_restart;
 mod secrecy;

@@ -44,18 +44,21 @@ pub struct Process {
 impl Process {
     /// Starts the binary on an operator's folder and waits until it serves.
     pub async fn start(operator: &Operator, flags: &[&str]) -> Self {
-        Self::start_in(operator, flags, &[]).await
+        Self::start_as(operator, flags, &[]).await
     }
 
-    /// The same with environment variables.
-    pub async fn start_in(operator: &Operator, flags: &[&str], environment: &[(&str, &str)]) -> Self {
+    /// [`Process::start`] with these variables.
+    pub async fn start_as(operator: &Operator, flags: &[&str], variables: &[(&str, &str)]) -> Self {
         static LOGS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = LOGS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let log = operator.dir().join(format!("process-{number}.log"));
         let mut command = binary();
-        command.args(operator.args()).arg("--log-format=json").args(flags);
+        // A flag that is given here takes the place of the operator's own.
+        let name = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
+        let is_replaced = |arg: &String| flags.iter().any(|flag| name(flag) == name(arg));
+        command.args(operator.args().into_iter().filter(|arg| !is_replaced(arg)));
+        command.arg("--log-format=json").args(flags).envs(variables.iter().copied());
         command.stdout(Stdio::null()).stderr(std::fs::File::create(&log).unwrap());
-        command.envs(environment.iter().copied());
         let child = command.spawn().unwrap();
         let mut process = Self { child, log, api: ([127, 0, 0, 1], 0).into() };
         let deadline = Instant::now() + PATIENCE;
@@ -90,8 +93,13 @@ impl Process {
 
     /// SIGTERM, as Kubernetes sends it.
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Any signal, by its name.
+    pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
     }
 
     /// `kill -9`.

@@ -79,7 +79,7 @@ fn authority(url: &str) -> String {
 
 async fn delivers(world: &World, spec: &Spec, environment: &[(&str, &str)]) {
     world.operator.declare(spec);
-    let _process = Process::start_in(&world.operator, &[], environment).await;
+    let _process = Process::start_as(&world.operator, &[], environment).await;
     let is_right = || delivered(&world.viola, BIZ) == world.expected(spec);
     until("viola has what the cloud has", is_right, || format!("{:#?}", delivered(&world.viola, BIZ))).await;
 }

@@ -11,11 +11,17 @@ async fn a_killed_root_is_started_anew_and_nothing_is_forgotten_or_sent_again() 
     let before = world.delivered_state().await;
     world.viola.forget_posts();
     for _ in 0..2 {
-        let inventory = world.operator.running().inventory.actor().expect("a running inventory");
+        let inventory = world
+            .operator
+            .running()
+            .inventory()
+            .and_then(|handle| handle.actor())
+            .expect("a running inventory");
         let root = inventory.try_get_supervisor().expect("the root supervises it");
         root.kill();
         let is_another = || {
-            let now = world.operator.running().inventory.actor().and_then(|actor| actor.try_get_supervisor());
+            let handle = world.operator.running().inventory();
+            let now = handle.and_then(|handle| handle.actor()).and_then(|actor| actor.try_get_supervisor());
             now.is_some_and(|now| now.get_id() != root.get_id())
         };
         crate::e2e_support::until("the root is another", is_another, String::new).await;

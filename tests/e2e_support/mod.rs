@@ -22,6 +22,7 @@ pub const PROVIDER: &str = "test-openstack";
 pub struct Operator {
     folder: tempfile::TempDir,
     flags: Vec<String>,
+    variables: BTreeMap<String, String>,
     spread: bool,
     running: Option<Running>,
     client: OnceLock<reqwest::Client>,
@@ -101,6 +102,7 @@ impl Operator {
         Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
             flags: Vec::new(),
+            variables: BTreeMap::new(),
             spread: false,
             running: None,
             client: OnceLock::new(),
@@ -110,6 +112,12 @@ impl Operator {
     /// More flags for the next start.
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
+        self
+    }
+
+    /// A variable of its environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.insert(name.to_owned(), value.to_owned());
         self
     }
 
@@ -152,7 +160,8 @@ impl Operator {
     }
 
     pub fn settings(&self) -> Settings {
-        let parsed = Settings::parse(self.args().into_iter().map(Into::into), |_| None);
+        let variable = |name: &str| self.variables.get(name).cloned();
+        let parsed = Settings::parse(self.args().into_iter().map(Into::into), variable);
         parsed.expect("usable settings").1
     }
 

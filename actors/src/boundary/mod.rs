@@ -11,7 +11,7 @@ pub use clock::{Clock, SystemClock};
 pub use cloud::{Cloud, CloudError, ObserveRequest, Session, Urgency};
 pub use delivery::Delivery;
 pub use status::StatusSink;
-pub use store::{Loaded, Store, StoreError};
+pub use store::{Loaded, Saved, Store, StoreError};
 
 /// A boxed future, so that the traits can be used as objects.
 pub type BoxFuture<'a, T> = futures::future::BoxFuture<'a, T>;

@@ -8,8 +8,8 @@ pub trait Store: Send + Sync + 'static {
     /// Reads what was kept. A damaged file is set aside and reported in the warnings, not an error.
     fn load(&self) -> BoxFuture<'_, Result<Loaded, StoreError>>;
 
-    /// Keeps `snapshot` durably: when this returns `Ok`, a crash does not lose it.
-    fn save(&self, snapshot: Arc<Snapshot>) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Keeps `snapshot` durably: when this returns [`Saved::Everywhere`], a crash does not lose it.
+    fn save(&self, snapshot: Arc<Snapshot>) -> BoxFuture<'_, Result<Saved, StoreError>>;
 }
 
 /// What [`Store::load`] found.
@@ -19,6 +19,15 @@ pub struct Loaded {
     pub snapshot: Snapshot,
     /// What was wrong and what was done about it.
     pub warnings: Vec<String>,
+}
+
+/// How far a snapshot that was written is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// In every store in use.
+    Everywhere,
+    /// One of several stores refuses it: with what. That store is tried again, and holds back no other.
+    InPart(String),
 }
 
 /// The store could not be read or written.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::ids::{ConfigName, NodeName, ProviderId, VmId};
-use super::inventory::{Owner, RecordKey, Snapshot};
+use super::inventory::{Owner, Record, RecordKey, Snapshot};
 
 /// Who owns which node.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +62,16 @@ impl Claims {
     /// How many nodes are claimed.
     pub fn count(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// The owner of these records turned out to be known: what nobody holds yet is theirs again.
+    pub fn restore<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) {
+        for record in records {
+            let key = record.key();
+            if let Some(owner) = record.owner.as_ref().filter(|_| !self.nodes.contains_key(&key)) {
+                self.give(&key, owner, &record.instance_id);
+            }
+        }
     }
 
     /// Asks for a node.

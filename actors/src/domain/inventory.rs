@@ -81,6 +81,9 @@ pub struct ConfigState {
     pub name: ConfigName,
     /// Which life of it this was last written for.
     pub uid: Arc<str>,
+    /// Counts the changes of this config and of its records: of two copies the one with more is the newer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub revision: u64,
     /// When the object was first seen, where nothing else tells (configs from a folder).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seen: Option<Timestamp>,
@@ -93,6 +96,11 @@ pub struct ConfigState {
     /// The DOWN-port retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_port_retry: Option<DownPortRetry>,
+}
+
+/// Of a file that was written before changes were counted.
+fn is_zero(revision: &u64) -> bool {
+    *revision == 0
 }
 
 /// The whole inventory at one moment. Cheap to clone: the records are shared.
@@ -193,6 +201,13 @@ pub enum Event {
         /// The VMs that stay.
         keep: std::collections::BTreeSet<VmId>,
     },
+    /// Another store has this of a config; it counts if it is newer than what is known.
+    Restored {
+        /// What is kept of the config.
+        state: Arc<ConfigState>,
+        /// Its records.
+        records: Vec<Arc<Record>>,
+    },
 }
 
 /// Applies one event. Equal content changes nothing, so that a re-send leaves `updated_at` as it is.
@@ -208,14 +223,23 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
                 }
                 state.allocations.retain(|_, held| !held.is_empty());
             });
+            let mut displaced = Vec::new();
+            let mut adopted = false;
             for node in nodes {
-                changed |= adopt(snapshot, provider, node, owner);
+                adopted |= adopt(snapshot, provider, node, owner, &mut displaced);
             }
+            count(snapshot, owner, adopted && !changed, &displaced);
+            changed |= adopted;
             changed
         }
         Event::Delivered { owner, provider, nodes, at } => {
-            let deliver = |changed, node| deliver(snapshot, owner, provider, node, *at) || changed;
-            nodes.iter().fold(false, deliver)
+            let mut displaced = Vec::new();
+            let mut changed = false;
+            for node in nodes {
+                changed |= deliver(snapshot, owner, provider, node, *at, &mut displaced);
+            }
+            count(snapshot, owner, changed, &displaced);
+            changed
         }
         Event::DownPorts { owner, retry } => {
             with_config(snapshot, owner, |state| state.down_port_retry.clone_from(retry))
@@ -224,6 +248,21 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
             state.first_seen.get_or_insert(owner.created);
         }),
         Event::Pruned { name, keep } => prune(snapshot, name, keep),
+        Event::Restored { state, records } => restore(snapshot, state, records),
+    }
+}
+
+/// Counts a change of the config's records, and of those that lost one to it.
+fn count(snapshot: &mut Snapshot, owner: &Owner, is_changed: bool, displaced: &[ConfigName]) {
+    if is_changed {
+        let name = &owner.id.name;
+        let state = snapshot.configs.entry(name.clone()).or_insert_with(|| Arc::new(ConfigState::new(owner)));
+        Arc::make_mut(state).revision += 1;
+    }
+    for name in displaced {
+        if let Some(state) = snapshot.configs.get_mut(name) {
+            Arc::make_mut(state).revision += 1;
+        }
     }
 }
 
@@ -236,6 +275,7 @@ fn with_config(snapshot: &mut Snapshot, owner: &Owner, edit: impl FnOnce(&mut Co
     if before.is_some_and(|before| **before == state) {
         return false;
     }
+    state.revision += 1;
     snapshot.configs.insert(name.clone(), Arc::new(state));
     true
 }
@@ -246,6 +286,7 @@ impl ConfigState {
         Self {
             name: owner.id.name.clone(),
             uid: owner.id.uid.clone(),
+            revision: 0,
             first_seen: None,
             removal_policy: RemovalPolicy::default(),
             allocations: BTreeMap::new(),
@@ -254,12 +295,19 @@ impl ConfigState {
     }
 }
 
-fn adopt(snapshot: &mut Snapshot, provider: &ProviderId, node: &NodeName, owner: &Owner) -> bool {
+fn adopt(
+    snapshot: &mut Snapshot,
+    provider: &ProviderId,
+    node: &NodeName,
+    owner: &Owner,
+    displaced: &mut Vec<ConfigName>,
+) -> bool {
     let key = RecordKey { provider: provider.clone(), node: node.clone() };
     let Some(record) = snapshot.records.get(&key).filter(|record| record.owner.as_ref() != Some(owner))
     else {
         return false;
     };
+    displaced.extend(other_owner(record, owner));
     let adopted = Record { owner: Some(owner.clone()), ..Record::clone(record) };
     snapshot.records.insert(key, Arc::new(adopted));
     true
@@ -271,16 +319,19 @@ fn deliver(
     provider: &ProviderId,
     node: &Arc<NodeConfig>,
     at: Timestamp,
+    displaced: &mut Vec<ConfigName>,
 ) -> bool {
     let key = RecordKey { provider: provider.clone(), node: node.node_name.clone() };
     if snapshot.records.get(&key).is_some_and(|record| record.config.is_same(node)) {
-        return adopt(snapshot, provider, &node.node_name, owner);
+        return adopt(snapshot, provider, &node.node_name, owner, displaced);
     }
+    displaced.extend(snapshot.records.get(&key).and_then(|record| other_owner(record, owner)));
     // A VM that was renamed moves its record.
     let earlier: Vec<_> =
         snapshot.records_of(&node.instance_id, provider).map(|record| record.key()).collect();
     for other in earlier.iter().filter(|other| **other != key) {
-        snapshot.records.remove(other);
+        let removed = snapshot.records.remove(other);
+        displaced.extend(removed.and_then(|record| other_owner(&record, owner)));
     }
     let record = Record {
         provider_id: provider.clone(),
@@ -295,18 +346,44 @@ fn deliver(
     true
 }
 
+fn other_owner(record: &Record, owner: &Owner) -> Option<ConfigName> {
+    let before = record.owner.as_ref().map(|before| &before.id.name);
+    before.filter(|name| **name != owner.id.name).cloned()
+}
+
+/// Takes over what another store has of a config, unless what is known is as new. A record of the node that
+/// was delivered later (by the previous operator, or for another config) stays, and then decides alone.
+fn restore(snapshot: &mut Snapshot, state: &Arc<ConfigState>, records: &[Arc<Record>]) -> bool {
+    let name = &state.name;
+    if snapshot.configs.get(name).is_some_and(|known| known.revision >= state.revision) {
+        return false;
+    }
+    let mut state = Arc::clone(state);
+    snapshot.records.remove_of_owner(name, |_| false);
+    for record in records {
+        let key = record.key();
+        if snapshot.records.get(&key).is_some_and(|known| known.updated_at > record.updated_at) {
+            Arc::make_mut(&mut state).allocations.remove(&record.instance_id);
+        } else {
+            snapshot.records.insert(key, Arc::clone(record));
+        }
+    }
+    snapshot.configs.insert(name.clone(), state);
+    true
+}
+
 fn prune(snapshot: &mut Snapshot, name: &ConfigName, keep: &std::collections::BTreeSet<VmId>) -> bool {
     let before = (snapshot.records.len(), snapshot.configs.get(name).cloned());
-    let own = snapshot.records.of_owner(name).filter(|record| !keep.contains(&record.instance_id));
-    for key in own.map(|record| record.key()).collect::<Vec<_>>() {
-        snapshot.records.remove(&key);
-    }
+    snapshot.records.remove_of_owner(name, |record| keep.contains(&record.instance_id));
     if keep.is_empty() {
         snapshot.configs.remove(name);
     } else if let Some(state) = snapshot.configs.get_mut(name) {
         let mut pruned = ConfigState::clone(state);
         pruned.allocations.retain(|vm, _| keep.contains(vm));
-        *state = Arc::new(pruned);
+        if snapshot.records.len() != before.0 || pruned != **state {
+            pruned.revision += 1;
+            *state = Arc::new(pruned);
+        }
     }
     before != (snapshot.records.len(), snapshot.configs.get(name).cloned())
 }

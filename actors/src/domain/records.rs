@@ -42,6 +42,15 @@ impl Records {
         Some(record)
     }
 
+    /// Takes out the records of a config's nodes, but those that `keep` names.
+    pub fn remove_of_owner(&mut self, name: &ConfigName, keep: impl Fn(&Record) -> bool) {
+        let goes: Vec<_> =
+            self.of_owner(name).filter(|record| !keep(record)).map(|record| record.key()).collect();
+        for key in goes {
+            self.remove(&key);
+        }
+    }
+
     /// The records of a VM, at whichever target.
     pub fn of_vm(&self, vm: &VmId) -> impl Iterator<Item = &Arc<Record>> {
         self.listed(self.by_vm.get(vm))

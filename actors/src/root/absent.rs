@@ -1,10 +1,11 @@
-//! Objects that are gone: their nodes are free, and their records go if they said so.
+//! Objects that are gone: their nodes are free, and their records go if they said so. And objects that are
+//! somebody else's: their nodes are too, and nothing of them goes.
 
 use std::collections::BTreeSet;
 
 use super::{PRUNE_DELAY, RootMsg, State};
 use crate::domain::config::RemovalPolicy;
-use crate::domain::ids::ConfigName;
+use crate::domain::ids::{ConfigId, ConfigName};
 use crate::domain::inventory::Event;
 use crate::supervision::Ticket;
 
@@ -15,12 +16,26 @@ impl State {
             return;
         }
         self.spreads_first_polls = false;
+        if !self.knows_all {
+            return;
+        }
         self.shared.claims.retain_configs(&self.declared.keys().cloned().collect());
         let snapshot = self.shared.inventory.snapshot();
         for (name, state) in &snapshot.configs {
             if state.removal_policy == RemovalPolicy::Prune && !self.declared.contains_key(name) {
                 self.doom(name.clone());
             }
+        }
+    }
+
+    /// Ends the work on an object that is somebody else's now. Its nodes are not free for others here.
+    pub(super) fn let_go(&mut self, id: &ConfigId) {
+        if self.declared.get(&id.name).is_some_and(|declared| declared.id() == id) {
+            tracing::info!("{}: let go: it is not selected here any more", id.name);
+            self.declared.remove(&id.name);
+            self.elsewhere.insert(id.name.clone());
+            self.end(&id.name);
+            self.forget_status(id);
         }
     }
 

@@ -31,6 +31,8 @@ pub enum Ending {
     Stop,
     /// The process dies: nobody gets to say anything.
     Crash,
+    /// Leadership ends: in order for this long, and then all at once.
+    Lease(Duration),
 }
 
 /// The real root with everything below it, over a world in memory.
@@ -52,6 +54,8 @@ pub struct Harness {
     pub faults: Faults,
     /// First polls after a start are spread.
     pub spread: bool,
+    /// The source tells every object there is.
+    pub knows_all: bool,
     /// How children are restarted.
     pub restart: RestartPolicy,
     /// For every jitter.
@@ -78,6 +82,7 @@ impl Harness {
             clock,
             faults: Faults::default(),
             spread: true,
+            knows_all: true,
             restart: RestartPolicy::default(),
             seed: 7,
             run: None,
@@ -118,6 +123,7 @@ impl Harness {
             store: Arc::new(self.store.clone()),
             node: tree.root(),
             spread_first_polls: self.spread,
+            knows_all: self.knows_all,
         };
         let root = Actor::spawn(None, Root, args).await;
         let (root, _) = root.unwrap_or_else(|refusal| unreachable!("the root starts always: {refusal}"));
@@ -159,6 +165,11 @@ impl Harness {
         move |config| {
             let _ = root.send_message(RootMsg::Declare(config.clone().into()));
         }
+    }
+
+    /// An object is somebody else's now.
+    pub fn let_go(&self, id: ConfigId) {
+        self.tell(RootMsg::LetGo(id));
     }
 
     /// An object is gone.
@@ -338,12 +349,16 @@ impl Harness {
         let ended = match ending {
             Ending::Stop => run.root.stop_and_wait(None, patience).await.is_ok(),
             Ending::Crash => run.root.kill_and_wait(patience).await.is_ok(),
+            Ending::Lease(time) => {
+                run.root.stop_and_wait(None, Some(time)).await.is_ok()
+                    || run.root.kill_and_wait(patience).await.is_ok()
+            }
         };
         assert!(ended, "the root does not end: {:#?}", run.tree.snapshot());
         match ending {
             Ending::Stop => assert_no_actor_left(&run.tree).await,
             // The entries of a root that was killed go with the tree.
-            Ending::Crash => assert_all_dead(&run.tree).await,
+            Ending::Crash | Ending::Lease(_) => assert_all_dead(&run.tree).await,
         }
     }
 

@@ -5,7 +5,7 @@ use futures::FutureExt as _;
 
 use super::lock;
 use super::script::{Script, defect};
-use crate::boundary::{BoxFuture, Loaded, Store, StoreError};
+use crate::boundary::{BoxFuture, Loaded, Saved, Store, StoreError};
 use crate::domain::ids::{ConfigName, VmId};
 use crate::domain::inventory::{Held, Snapshot};
 
@@ -23,6 +23,8 @@ struct Inner {
     saves: usize,
     load: Script<Trouble>,
     save: Script<Trouble>,
+    /// What a second store says to every write.
+    second: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -90,6 +92,11 @@ impl FakeStore {
         lock(&self.0).save.stand(Trouble::Fails(problem.to_owned()));
     }
 
+    /// Every write is kept here, but not by a second store, until [`Self::heals`].
+    pub fn saves_in_part(&self, problem: &str) {
+        lock(&self.0).second = Some(problem.to_owned());
+    }
+
     /// Every write takes this long.
     pub fn saves_take(&self, time: Duration) {
         lock(&self.0).save.takes = time;
@@ -110,6 +117,7 @@ impl FakeStore {
         let mut inner = lock(&self.0);
         inner.load.heal();
         inner.save.heal();
+        inner.second = None;
     }
 }
 
@@ -137,7 +145,7 @@ impl Store for FakeStore {
         .boxed()
     }
 
-    fn save(&self, snapshot: Arc<Snapshot>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn save(&self, snapshot: Arc<Snapshot>) -> BoxFuture<'_, Result<Saved, StoreError>> {
         let (takes, trouble) = lock(&self.0).save.take();
         async move {
             suffer(takes, trouble).await?;
@@ -146,7 +154,7 @@ impl Store for FakeStore {
                 inner.previous = std::mem::replace(&mut inner.content, Snapshot::clone(&snapshot));
             }
             inner.saves += 1;
-            Ok(())
+            Ok(inner.second.clone().map_or(Saved::Everywhere, Saved::InPart))
         }
         .boxed()
     }

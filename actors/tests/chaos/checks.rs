@@ -53,9 +53,10 @@ impl Inner {
             let Some(track) = self.base_of(&config.provider, vm) else { continue };
             let is_mine = track.by.as_ref() == Some(&config.id.name) && track.base.len() == 1;
             let others = self.looks.iter().filter(|(name, _)| **name != config.id.name);
-            let mut others = others.filter_map(|(_, looks)| looks.back()).flat_map(|look| look.vms.values());
-            let is_contested = others
-                .any(|expect| is_named(expect, track.base.first().map_or("", |b| b.node_name.as_str())));
+            // Who had the node may hold it, also when it has nothing for it now.
+            let mut others = others.flat_map(|(_, looks)| looks).flat_map(|look| look.vms.iter());
+            let name = track.base.first().map_or("", |base| base.node_name.as_str());
+            let is_contested = others.any(|(other, expect)| other == vm || is_named(expect, name));
             if is_contested || !is_mine || now.saturating_sub(track.departed) < PATIENCE {
                 continue;
             }
@@ -75,6 +76,14 @@ impl Inner {
         }
         for text in forgotten {
             self.now_violates(Invariant::NothingWantedIsForgotten, now, text);
+        }
+    }
+
+    /// Once a process has ended, or another leads, nothing of it is under way any more.
+    pub fn check_reign(&mut self, config: &Arc<Config>, now: Duration) {
+        if self.restarts.is_none() {
+            let text = format!("{} sends, and nobody leads", config.id);
+            self.now_violates(Invariant::NothingAfterTheEnd, now, text);
         }
     }
 
@@ -268,7 +277,7 @@ impl Inner {
             return Ok(());
         };
         let is_same = track.base.len() == 1 && track.base[0].is_same(sent);
-        let is_excused = track.is_in_doubt || track.may_resend || track.maybe_none;
+        let is_excused = track.is_in_doubt || track.may_resend.contains(&config.id.name) || track.maybe_none;
         if !is_same || is_excused || config.polling.resync.is_some() || now < self.disorder_until {
             return Ok(());
         }

@@ -27,8 +27,8 @@ pub struct Track {
     pub is_in_doubt: bool,
     /// A POST left and nobody knows whether it was carried out.
     pub is_owed: bool,
-    /// It may be sent once more for a reason of its own: DOWN ports before a restart.
-    pub may_resend: bool,
+    /// By whom it may be sent once more for a reason of its own: DOWN ports before a restart.
+    pub may_resend: BTreeSet<ConfigName>,
     /// Allocations were lost with the store.
     pub lost_indices: bool,
     pub before: Vec<Arc<NodeConfig>>,
@@ -116,7 +116,7 @@ impl Inner {
                 track.is_in_doubt = true;
             }
             // DOWN ports may have come up while nobody looked.
-            track.may_resend = true;
+            track.may_resend.extend(self.declared.keys().cloned());
         }
         let recent = now.saturating_sub(300 * SECOND);
         let looks = self.looks.values_mut().flatten();

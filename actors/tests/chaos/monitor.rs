@@ -46,6 +46,7 @@ pub enum Invariant {
     MemoryBounded,
     TheTruthInTheEnd,
     DownPortsAreSentAgain,
+    NothingAfterTheEnd,
     NothingBreaks,
 }
 
@@ -201,7 +202,7 @@ impl Monitor {
         let is_another = inner.declared.get(&name).is_none_or(|before| before.config.id != config.id);
         // DOWN ports of an earlier life may have come up.
         for track in inner.nodes.values_mut().filter(|_| is_another) {
-            track.may_resend = true;
+            track.may_resend.insert(name.clone());
             track.is_owed = false;
         }
         if is_another {
@@ -345,6 +346,7 @@ impl Watch for Monitor {
         let _ = number;
         inner.effects.push((now, who, format!("POST to {} {}", config.provider, hashes.join(" "))));
         inner.check_sender(config, now);
+        inner.check_reign(config, now);
         for node in nodes {
             if let Err((invariant, text)) = inner.check_post(config, node, now) {
                 let sent = describe(node);
@@ -356,7 +358,7 @@ impl Watch for Monitor {
             track.departed = now;
             track.is_in_doubt = true;
             track.is_owed = true;
-            track.may_resend = false;
+            track.may_resend.remove(&config.id.name);
             track.by = Some(config.id.name.clone());
         }
     }
@@ -371,6 +373,7 @@ impl Watch for Monitor {
         let (now, mut inner) = (self.clock.elapsed(), self.inner());
         let ports = node.interfaces.iter().filter_map(|interface| interface.port_id.clone());
         inner.ever_delivered.extend(ports);
+        inner.check_reign(config, now);
         inner.effects.push((now, config.id.name.to_string(), format!("taken {}", node.node_name)));
     }
 

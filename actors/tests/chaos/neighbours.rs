@@ -18,7 +18,10 @@ type Failure = (&'static str, fn(&Harness, &str));
 
 const FAILURES: [Failure; 9] = [
     ("Neutron answers 503", |world, name| world.cloud.of(name).looks_fail(error(Reason::NeutronPortError))),
-    ("the password is wrong", |world, name| world.cloud.of(name).logins_fail(error(Reason::KeystoneError))),
+    ("the password is wrong", |world, name| {
+        world.cloud.of(name).logins_fail(error(Reason::KeystoneError));
+        world.cloud.of(name).looks_fail(error(Reason::KeystoneError));
+    }),
     ("no look ends", |world, name| world.cloud.of(name).looks_hang()),
     ("every look panics", |world, name| {
         (0..TIMES).for_each(|_| world.cloud.of(name).next_look_panics());
@@ -117,6 +120,5 @@ fn with_nine_of_ten_clouds_failing_for_a_day_the_tenth_never_misses_an_interval(
     for ((name, looks), (failure, _)) in of_others.iter().zip(&FAILURES) {
         println!("{name}: {failure}: looked at {looks} times, the tenth {}", hurt.looks.len());
     }
-    let is_tried = |(name, looks): &(String, usize)| *looks > 20 || name == "cloud1";
-    assert!(of_others.iter().all(is_tried), "without a session nobody looks: {of_others:?}");
+    assert!(of_others.iter().all(|(_, looks)| *looks > 20), "{of_others:?}");
 }

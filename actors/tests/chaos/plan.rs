@@ -17,6 +17,8 @@ pub const MACHINES: usize = 7;
 pub const SUBNETS: usize = 4;
 /// How many things happen.
 const STEPS: usize = 140;
+/// After how many of them all is healed, and often nothing happens for a while.
+const CALM: usize = 23;
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -88,6 +90,16 @@ pub enum Happening {
         damaged: bool,
         away: Duration,
     },
+    /// Leadership is lost and won again; before it stays, it is lost after each of these terms.
+    Lead(Vec<Duration>),
+    /// The root dies with everything below it, and is started anew in the same process.
+    RootDies,
+    /// An object is another replica's for a while: what it has stays.
+    LetGo(Pick, Duration),
+    /// A machine changes once more while Viola still works on its last change.
+    Overtaken(Pick),
+    /// A machine changes, the answers are lost, and it is as it was again.
+    LostAndBack(Pick),
     Jump(i64),
     Heal,
 }
@@ -161,6 +173,8 @@ pub enum StoreTrouble {
     Hangs(Duration),
     Panics,
     Unreadable(usize),
+    /// A second store refuses, the first has everything.
+    InPart,
     Heals,
 }
 
@@ -216,7 +230,7 @@ const GROUPS: [(u32, &[Maker]); 9] = [
     (5, &[viola]),
     (2, &[store]),
     (5, &[actor, actor, actor, strike]),
-    (3, &[process, process, jump, heal]),
+    (3, &[process, process, lead, lead, root_dies, let_go, jump, heal]),
 ];
 
 impl Plan {
@@ -231,7 +245,8 @@ impl Plan {
             let mut what = match number {
                 // A world in which there is something to see.
                 0..6 => attach(&mut dice),
-                _ if number % 23 == 22 => Happening::Heal,
+                _ if number % CALM == CALM - 2 => race(&mut dice),
+                _ if number % CALM == CALM - 1 => Happening::Heal,
                 _ => {
                     let mut draw = dice.random_range(0..total);
                     let group = weights.iter().position(|weight| {
@@ -243,7 +258,13 @@ impl Plan {
                 }
             };
             what.stay_near(&mut focus, &mut dice);
-            Step { number, wait: pause(&mut dice), what: Some(what) }
+            let wait = match number % CALM {
+                // What goes wrong shows when nothing happens for a while.
+                0 if dice.random_bool(0.5) => millis(&mut dice, 2_000_000..3_000_000),
+                last if last == CALM - 1 => millis(&mut dice, 120_000..400_000),
+                _ => pause(&mut dice),
+            };
+            Step { number, wait, what: Some(what) }
         });
         Self { seed, steps: steps.collect() }
     }
@@ -472,7 +493,8 @@ fn viola(dice: &mut StdRng) -> Happening {
 }
 
 fn store(dice: &mut StdRng) -> Happening {
-    let trouble = match dice.random_range(0..10) {
+    let trouble = match dice.random_range(0..11) {
+        10 => StoreTrouble::InPart,
         0..2 => StoreTrouble::Full,
         2 => StoreTrouble::FailsOnce(dice.random_range(1..4)),
         3..5 => StoreTrouble::Slow(millis(dice, 0..9_000)),
@@ -504,6 +526,29 @@ fn process(dice: &mut StdRng) -> Happening {
     let crash = dice.random_bool(0.6);
     let away = if dice.random_bool(0.7) { Duration::ZERO } else { millis(dice, 100..900_000) };
     Happening::Process { crash, damaged: crash && dice.random_bool(0.15), away }
+}
+
+/// Most terms are short: lost again while the inventory is read, or after the first looks.
+fn lead(dice: &mut StdRng) -> Happening {
+    let terms = dice.random_range(0..4);
+    let mut term = || {
+        let longest = if dice.random_bool(0.5) { 50 } else { 60_000 };
+        millis(dice, 0..longest)
+    };
+    Happening::Lead((0..terms).map(|_| term()).collect())
+}
+
+fn root_dies(_: &mut StdRng) -> Happening {
+    Happening::RootDies
+}
+
+fn let_go(dice: &mut StdRng) -> Happening {
+    Happening::LetGo(pick(dice), millis(dice, 0..2_000_000))
+}
+
+fn race(dice: &mut StdRng) -> Happening {
+    let machine = pick(dice);
+    if dice.random_bool(0.5) { Happening::Overtaken(machine) } else { Happening::LostAndBack(machine) }
 }
 
 fn jump(dice: &mut StdRng) -> Happening {

@@ -58,6 +58,11 @@ impl Machine {
         VmId::new(format!("vm-{}-{}", self.number, self.life))
     }
 
+    /// The place of the port that came last.
+    pub fn last_port(&self) -> usize {
+        self.ports.len().saturating_sub(1)
+    }
+
     fn server(&self) -> Server {
         if !self.is_there {
             return Server::NotFound;

@@ -18,6 +18,10 @@ use crate::plan::{
 use crate::truth::{LABEL, Truth, subnet_id};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// How long a leader that lost its lease may take to stop in order.
+const STOP_IN_ORDER: Duration = Duration::from_secs(4);
+/// For how long nobody leads then.
+const LEASE: Duration = Duration::from_secs(15);
 
 /// An object that people made, or took away.
 pub struct Object {
@@ -34,6 +38,7 @@ pub struct World {
     seed: u64,
     generation: i64,
     lives: u64,
+    races: usize,
     /// The process is down until then.
     away_until: Option<Duration>,
     /// The store refuses or may be behind.
@@ -80,6 +85,7 @@ impl World {
             seed,
             generation: 1,
             lives: 0,
+            races: 0,
             away_until: None,
             store_is_sick: false,
             returning: Vec::new(),
@@ -134,7 +140,12 @@ impl World {
                 self.start().await;
             }
             for (at, what) in self.later.extract_if(.., |(at, _)| *at <= next).collect::<Vec<_>>() {
-                self.truth.happens(&what, at);
+                match &what {
+                    Happening::Viola(object, trouble) => self.hurt_viola(*object, trouble),
+                    _ => {
+                        self.truth.happens(&what, at);
+                    }
+                }
             }
             let back: Vec<_> = self.returning.extract_if(.., |(at, _)| *at <= next).collect();
             for (_, object) in back {
@@ -221,6 +232,11 @@ impl World {
                 }
             }
             Happening::Process { crash, damaged, away } => self.process(*crash, *damaged, *away).await,
+            Happening::Lead(terms) => self.lead(terms).await,
+            Happening::RootDies => self.root_dies().await,
+            Happening::LetGo(object, time) => self.let_go(object % CONFIGS, *time),
+            Happening::Overtaken(machine) => self.overtaken(machine % MACHINES),
+            Happening::LostAndBack(machine) => self.lost_and_back(machine % MACHINES),
             Happening::Jump(seconds) => self.harness.clock.jump(SignedDuration::from_secs(*seconds)),
             Happening::Heal => self.heal(),
             _ => {}
@@ -383,6 +399,7 @@ impl World {
             StoreTrouble::Slow(time) | StoreTrouble::Hangs(time) => store.saves_take(time),
             StoreTrouble::Panics => store.next_save_panics(),
             StoreTrouble::Unreadable(times) => store.next_loads_fail(times, "input/output error"),
+            StoreTrouble::InPart => return store.saves_in_part("the API server cannot be reached"),
             StoreTrouble::Heals => store.heals(),
         }
         self.store_is_sick = true;
@@ -396,16 +413,97 @@ impl World {
         if !self.harness.is_running() {
             return;
         }
-        let may_lose = damaged || self.store_is_sick;
-        self.harness.halt(if crash { Ending::Crash } else { Ending::Stop }).await;
-        if damaged {
-            self.harness.store.loses_the_last_write();
-        }
-        self.monitor.process_ended(&self.harness.store.content(), may_lose);
+        self.end_life(if crash { Ending::Crash } else { Ending::Stop }, damaged).await;
         self.away_until = Some(self.now() + away);
         if away.is_zero() {
             self.start().await;
         }
+    }
+
+    async fn end_life(&mut self, ending: Ending, damaged: bool) {
+        let may_lose = damaged || self.store_is_sick;
+        self.harness.halt(ending).await;
+        if damaged {
+            self.harness.store.loses_the_last_write();
+        }
+        self.monitor.process_ended(&self.harness.store.content(), may_lose);
+    }
+
+    /// Each reign reads the store anew, and moves by a jitter of its own.
+    async fn lead(&mut self, terms: &[Duration]) {
+        if !self.harness.is_running() {
+            return;
+        }
+        for term in std::iter::once(&Duration::ZERO).chain(terms) {
+            self.harness.pass(*term).await;
+            self.end_life(Ending::Lease(STOP_IN_ORDER), false).await;
+            self.harness.pass(LEASE).await;
+            self.harness.seed = self.harness.seed.wrapping_add(1);
+            self.start().await;
+        }
+    }
+
+    async fn root_dies(&mut self) {
+        if !self.harness.is_running() {
+            return;
+        }
+        self.monitor.hurt(Duration::ZERO);
+        self.harness.lose_root().await;
+        (0..CONFIGS).for_each(|object| self.declare(object));
+        self.harness.synced();
+    }
+
+    fn let_go(&mut self, object: usize, time: Duration) {
+        if !std::mem::replace(&mut self.objects[object].exists, false) {
+            return;
+        }
+        // After a restart it is an object that nobody knows.
+        self.lists_change(object);
+        let id = self.objects[object].builder.id();
+        self.monitor.removed(&id.name);
+        if self.harness.is_running() {
+            self.harness.let_go(id);
+        }
+        self.returning.push((self.now() + time, object));
+    }
+
+    /// The objects that list a machine look at it now.
+    fn look_at(&mut self, machine: usize) -> Vec<usize> {
+        let listing = (0..CONFIGS).filter(|object| self.objects[*object].machines.contains(&machine));
+        let listing: Vec<_> = listing.collect();
+        for object in &listing {
+            self.spec(*object, &SpecChange::Look);
+        }
+        listing
+    }
+
+    fn attach(&mut self, machine: usize) -> Happening {
+        self.races += 1;
+        Happening::Attach { machine, subnet: self.races % 3, status: "ACTIVE", addresses: 1 }
+    }
+
+    fn overtaken(&mut self, machine: usize) {
+        let now = self.now();
+        let (first, second) = (self.attach(machine), self.attach(machine));
+        self.truth.happens(&first, now);
+        for object in self.look_at(machine) {
+            self.hurt_viola(object, &ViolaTrouble::Slow(80 * SECOND));
+            self.later
+                .push((now + 90 * SECOND, Happening::Viola(object, ViolaTrouble::Slow(Duration::ZERO))));
+        }
+        self.later.push((now + 15 * SECOND, second));
+    }
+
+    fn lost_and_back(&mut self, machine: usize) {
+        let now = self.now();
+        let first = self.attach(machine);
+        self.truth.happens(&first, now);
+        for object in self.look_at(machine) {
+            self.later.push((now + 30 * SECOND, Happening::Viola(object, ViolaTrouble::AnswersLost(7))));
+        }
+        let port = self.truth.machines[machine].last_port();
+        self.later.push((now + 30 * SECOND, Happening::Status(machine, port, "ERROR")));
+        self.later.push((now + 75 * SECOND, Happening::Status(machine, port, "ACTIVE")));
     }
 
     pub fn heal(&mut self) {

@@ -20,5 +20,6 @@ mod phases;
 mod pruning;
 mod races;
 mod reference_faults;
+mod shards;
 mod store;
 mod tree_crash;

@@ -131,6 +131,35 @@ async fn observe_sends_nothing_and_shows_what_would_be() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn observe_sends_nothing_to_what_was_delivered_in_a_day_of_churn() {
+    let a = config("a").vms(3);
+    let world = Harness::with(&a, 2).await;
+    world.until_delivered(&a).await;
+    let posts = world.viola.posts().len();
+    let records = world.snapshot().records.clone();
+    world.declare(&a.clone().policy(ChangePolicy::Observe));
+    for hour in 0..24u16 {
+        let vm = world.cloud.vm(&format!("a-{}", hour % 3 + 1));
+        vm.gets(nic(1_000 + hour)).loses(999 + hour).port_is(1_000 + hour, "DOWN");
+        world.pass(600 * SECOND).await;
+        vm.port_is(1_000 + hour, "ACTIVE");
+        if hour == 12 {
+            world.strike("viola", multinic_actors::testing::Strike::Kill);
+            world.strike("config", multinic_actors::testing::Strike::Panic);
+        }
+        if hour == 18 {
+            vm.loses_all();
+        }
+        world.pass(3_000 * SECOND).await;
+        assert!(hour == 0 || !world.shown("a").pending_changes.is_empty(), "{}", world.describe());
+    }
+    assert!(world.clock.elapsed() >= 86_400 * SECOND);
+    assert_eq!(world.viola.posts().len(), posts, "{}", world.describe());
+    assert_eq!(world.snapshot().records, records);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn add_only_adds_and_removes_nothing() {
     let a = config("a").vms(1).policy(ChangePolicy::AddOnly);
     let world = Harness::with(&a, 2).await;

@@ -304,3 +304,27 @@ async fn nothing_is_known_without_a_store_that_works_but_everything_goes_on() {
     assert_eq!(world.viola.renames(), Vec::<String>::new());
     world.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_second_store_that_refuses_holds_nothing_back_and_is_tried_until_it_takes_all() {
+    let a = config("a").vms(2);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.store.saves_in_part("state ConfigMaps: the API server cannot be reached");
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.until_delivered(&a).await;
+    assert!(world.clock.elapsed() < 5 * SECOND);
+    assert_eq!(world.store.content(), *world.inventory().applied(), "the first store has all of it");
+    world.until("the status says so", |world| world.shown("a").message.contains("state ConfigMaps")).await;
+    assert!(world.inventory().health().problem.unwrap().contains("state ConfigMaps"));
+    let saves = world.store.saves();
+    world.pass(300 * SECOND).await;
+    let tries = world.store.saves() - saves;
+    assert!((3..40).contains(&tries), "{tries} writes in five minutes");
+    world.store.heals();
+    world.until("all is well", |world| world.inventory().health().problem.is_none()).await;
+    world.until("the status is, too", |world| !world.shown("a").message.contains("state ConfigMaps")).await;
+    world.end().await;
+}

@@ -74,6 +74,21 @@
   value: {{ $value | quote }}
 {{- end -}}
 {{- end -}}
+{{- $fields := dict -}}
+{{- if .Values.leaderElection.enabled -}}
+{{- $_ := set $fields "POD_NAMESPACE" "metadata.namespace" -}}
+{{- if gt (int .Values.replicaCount) 1 -}}
+{{- $_ := set $fields "POD_NAME" "metadata.name" -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $path := $fields -}}
+{{- if not (has $name $replaced) }}
+- name: {{ $name }}
+  valueFrom:
+    fieldRef:
+      fieldPath: {{ $path }}
+{{- end -}}
+{{- end -}}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end -}}

@@ -1,45 +1,24 @@
-//! Kubernetes Events: one when the verdict on an object becomes another, none when it is confirmed.
+//! Which Events an object gets: one when the verdict on it becomes another, none when it is confirmed.
 
-use std::time::Duration;
-
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::{Api, PostParams};
-use kube::{Client, Resource};
+use kube::Resource as _;
 use multinic_actors::domain::ids::ConfigId;
 
-use super::FIELD_MANAGER;
-use crate::kube::client::call;
+use crate::kube::event::Happening;
 use crate::kube::openstack_config::{OpenstackConfig, OpenstackConfigStatus};
-
-/// An Event that is lost is no harm: the status says the same and more.
-const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The API server refuses a longer note.
-const MAX_NOTE: usize = 1024;
-
-/// What happened to an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Transition {
-    reason: String,
-    is_normal: bool,
-    note: String,
-}
 
 /// What happened between two statuses, if it is worth an Event.
 pub(super) fn transition(
     before: Option<&OpenstackConfigStatus>,
     after: &OpenstackConfigStatus,
-) -> Option<Transition> {
+) -> Option<Happening> {
     let now = verdict(after)?;
     let is_news = before.and_then(verdict).is_none_or(|before| before.reason != now.reason);
     is_news.then_some(now)
 }
 
 /// The verdict in one word; `None` while there is none.
-fn verdict(status: &OpenstackConfigStatus) -> Option<Transition> {
+fn verdict(status: &OpenstackConfigStatus) -> Option<Happening> {
     let find = |kind: &str| status.conditions.iter().find(|condition| condition.type_ == kind);
     let ready = find("Ready")?;
     let partial = find("Degraded").filter(|degraded| degraded.status == "True");
@@ -50,56 +29,24 @@ fn verdict(status: &OpenstackConfigStatus) -> Option<Transition> {
         ("True", None) => ("Synced", true, &ready.message),
         _ => return None,
     };
-    Some(Transition { reason: reason.to_owned(), is_normal, note: note.clone() })
+    Some(Happening { reason: reason.to_owned(), is_normal, note: note.clone() })
 }
 
-/// Tells the API server, if it listens.
-pub(super) async fn emit(client: Client, id: &ConfigId, transition: Transition) {
-    let api: Api<Event> = Api::namespaced(client, &id.name.namespace);
-    let event = event(id, transition, Timestamp::now());
-    if let Err(error) = call(TIMEOUT, api.create(&PostParams::default(), &event)).await {
-        tracing::debug!("{id}: no Event: {}", error.detail());
-    }
-}
-
-fn event(id: &ConfigId, transition: Transition, now: Timestamp) -> Event {
-    let object = &id.name;
-    // As client-go names them; the object's name is cut so that the whole stays one.
-    let name: String = object.name.chars().take(230).collect();
-    let name = format!("{}.{:x}", name.trim_end_matches(['.', '-']), now.as_nanosecond());
-    let mut note = transition.note;
-    if note.len() >= MAX_NOTE {
-        note.truncate(note.floor_char_boundary(MAX_NOTE - 1));
-    }
-    // In a pod that is the pod's name.
-    let instance = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
-    Event {
-        metadata: ObjectMeta {
-            name: Some(name),
-            namespace: Some(object.namespace.to_string()),
-            ..ObjectMeta::default()
-        },
-        event_time: Some(MicroTime(now)),
-        reporting_controller: Some(FIELD_MANAGER.to_owned()),
-        reporting_instance: Some(instance.unwrap_or_else(|| FIELD_MANAGER.to_owned())),
-        action: Some("Deliver".to_owned()),
-        reason: Some(transition.reason),
-        type_: Some(if transition.is_normal { "Normal" } else { "Warning" }.to_owned()),
-        note: Some(note),
-        regarding: Some(ObjectReference {
-            api_version: Some(OpenstackConfig::api_version(&()).into_owned()),
-            kind: Some(OpenstackConfig::kind(&()).into_owned()),
-            name: Some(object.name.to_string()),
-            namespace: Some(object.namespace.to_string()),
-            uid: Some(id.uid.to_string()),
-            ..ObjectReference::default()
-        }),
-        ..Event::default()
+/// The object that an Event is about.
+pub(super) fn reference(id: &ConfigId) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(OpenstackConfig::api_version(&()).into_owned()),
+        kind: Some(OpenstackConfig::kind(&()).into_owned()),
+        name: Some(id.name.name.to_string()),
+        namespace: Some(id.name.namespace.to_string()),
+        uid: Some(id.uid.to_string()),
+        ..ObjectReference::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use multinic_actors::domain::reason::Reason;
     use multinic_actors::domain::status::Degraded;
 
@@ -129,15 +76,5 @@ mod tests {
         assert_eq!(reason(Some(&partial), &bad), expect("NovaError", false));
         assert_eq!(reason(Some(&bad), &bad), None);
         assert_eq!(reason(Some(&bad), &well), expect("Synced", true));
-    }
-
-    #[test]
-    fn an_event_is_one_that_the_api_server_takes() {
-        let long = "n".repeat(229) + ".x";
-        let transition = Transition { reason: "R".to_owned(), is_normal: true, note: "ä".repeat(1000) };
-        let event = event(&ConfigId::new("n", &long, "1"), transition, Timestamp::UNIX_EPOCH);
-        assert_eq!(event.metadata.name.unwrap(), format!("{}.0", "n".repeat(229)));
-        assert_eq!(event.note.unwrap().len(), 1022);
-        assert_eq!(event.regarding.unwrap().uid.unwrap(), "1");
     }
 }

@@ -16,7 +16,8 @@ use multinic_actors::domain::ids::ConfigId;
 use super::Scope;
 use super::health::WatchHealth;
 use super::tracker::Tracker;
-use crate::kube::client::{CallError, call};
+use crate::kube::client::{CALL_TIMEOUT, CallError, call};
+use crate::kube::label_selector::LabelSelector;
 use crate::kube::observed::{Observed, ObservedStatuses};
 use crate::kube::openstack_config::OpenstackConfig;
 use crate::kube::raw_object::RawObject;
@@ -52,6 +53,7 @@ const KIND: &str = "OpenstackConfig";
 pub(super) struct Follower {
     pub(super) client: Client,
     pub(super) scope: Scope,
+    pub(super) selector: Option<LabelSelector>,
     pub(super) tracker: Arc<Mutex<Tracker>>,
     pub(super) sender: Arc<SourceSender>,
     pub(super) health: Arc<WatchHealth>,
@@ -125,7 +127,8 @@ impl Follower {
             },
         };
         let lasting = jitter.spread(WATCH_SECONDS, 0.2);
-        let params = WatchParams::default().timeout(lasting.as_secs() as u32);
+        let mut params = WatchParams::default().timeout(lasting.as_secs() as u32);
+        params.label_selector = self.selector.as_ref().map(LabelSelector::to_string);
         *version = Some(start.clone());
         let watch = call(LIST_TIMEOUT, self.api().watch(&params, &start)).await;
         let stream = match watch {
@@ -165,7 +168,7 @@ impl Follower {
                 return Ok(if is_settled { Ended::InOrder } else { Ended::AtOnce });
             };
             self.health.heard(&self.scope);
-            match self.take(event) {
+            match self.take(event).await {
                 Ok(seen) => *version = seen.or(version.take()),
                 Err(status) if status.code == 410 => return Ok(Ended::Gone),
                 Err(status) => return Err(CallError::Refused(status)),
@@ -185,6 +188,7 @@ impl Follower {
     async fn list(&self) -> Result<String, CallError> {
         let mut objects = Vec::new();
         let mut params = ListParams::default().limit(PAGE);
+        params.label_selector = self.selector.as_ref().map(LabelSelector::to_string);
         let version = loop {
             let page = call(LIST_TIMEOUT, self.api().list(&params)).await?;
             self.health.heard(&self.scope);
@@ -197,13 +201,17 @@ impl Follower {
         let version = version.filter(|version| !version.is_empty());
         let version = version.ok_or_else(|| CallError::Unreadable("a list without a version".to_owned()))?;
         let raws = objects.iter().filter_map(|object| self.read(object)).collect();
-        self.tell(|tracker| tracker.listed(&self.scope, raws), &objects);
+        let gone = self.tell(|tracker| tracker.listed(&self.scope, raws), &objects);
+        self.part_with(gone).await;
         self.health.listed(&self.scope);
         Ok(version)
     }
 
     /// The version that an event leads to.
-    fn take(&self, event: WatchEvent<DynamicObject>) -> Result<Option<String>, Box<kube::core::Status>> {
+    async fn take(
+        &self,
+        event: WatchEvent<DynamicObject>,
+    ) -> Result<Option<String>, Box<kube::core::Status>> {
         let (object, is_there) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, true),
             WatchEvent::Deleted(object) => (object, false),
@@ -215,10 +223,11 @@ impl Follower {
             .set(Timestamp::now().as_duration().as_secs_f64());
         let version = object.metadata.resource_version.clone();
         if let Some(raw) = self.read(&object) {
-            match is_there {
+            let gone = match is_there {
                 true => self.tell(|tracker| tracker.applied(raw), std::slice::from_ref(&object)),
                 false => self.tell(|tracker| tracker.deleted(&raw), &[]),
-            }
+            };
+            self.part_with(gone).await;
         }
         Ok(version)
     }
@@ -235,8 +244,14 @@ impl Follower {
     }
 
     /// Sends what `change` makes of it. What the objects' status says is noted before: whoever hears of an
-    /// object may look it up at once.
-    fn tell(&self, change: impl FnOnce(&mut Tracker) -> Vec<SourceEvent>, objects: &[DynamicObject]) {
+    /// object may look it up at once. Where a selector selects, what has gone from the selection is not sent but
+    /// returned: it may be there still.
+    fn tell(
+        &self,
+        change: impl FnOnce(&mut Tracker) -> Vec<SourceEvent>,
+        objects: &[DynamicObject],
+    ) -> Vec<ConfigId> {
+        let mut gone = Vec::new();
         let mut tracker = self.tracker.lock().unwrap_or_else(PoisonError::into_inner);
         let events = change(&mut tracker);
         let slow: HashMap<&ConfigId, Option<Duration>> = events.iter().filter_map(slow_interval).collect();
@@ -246,8 +261,29 @@ impl Follower {
         for event in events {
             if let SourceEvent::Delete(id) = &event {
                 self.observed.forget(id);
+                if self.selector.is_some() {
+                    gone.push(id.clone());
+                    continue;
+                }
             }
             self.sender.send(event);
+        }
+        gone
+    }
+
+    /// Objects that a selector selects no more: deleted only if the API server says so.
+    async fn part_with(&self, gone: Vec<ConfigId>) {
+        let resource = ApiResource::erase::<OpenstackConfig>(&());
+        for id in gone {
+            let namespace = &id.name.namespace;
+            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
+            let found = call(CALL_TIMEOUT, api.get_opt(&id.name.name)).await;
+            self.sender.send(match found {
+                Ok(None) => SourceEvent::Delete(id),
+                Err(error) if error.code() == Some(404) => SourceEvent::Delete(id),
+                // It changed hands, or that is not known: then nothing of it may go.
+                Ok(Some(_)) | Err(_) => SourceEvent::LetGo(id),
+            });
         }
     }
 

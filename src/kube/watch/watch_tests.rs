@@ -13,10 +13,13 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::*;
+use crate::kube::label_selector::LabelSelector;
 use crate::source::SourceEvent;
 
 /// What the API server answers.
 enum Answer {
+    /// One object.
+    Object(Value),
     /// A page of a list: objects, and the token of the next page.
     List(Vec<Value>, Option<&'static str>),
     /// An error.
@@ -32,6 +35,7 @@ enum Answer {
 struct Server {
     script: Arc<Mutex<VecDeque<Answer>>>,
     otherwise: fn(bool) -> Answer,
+    selector: Option<LabelSelector>,
     /// When what was asked.
     requests: Arc<Mutex<Vec<(Duration, String)>>>,
     start: Instant,
@@ -46,6 +50,7 @@ impl Server {
         Self {
             script: Arc::new(Mutex::new(script.into_iter().collect())),
             otherwise: calm,
+            selector: None,
             requests: Arc::default(),
             start: Instant::now(),
         }
@@ -54,7 +59,8 @@ impl Server {
     fn source(&self, namespaces: &[&str]) -> (KubeSource, SourceEvents) {
         let client = Client::new(self.clone(), "default");
         let namespaces = namespaces.iter().map(|name| (*name).to_owned()).collect();
-        KubeSource::start(&client, &namespaces, Defaults::default(), 1)
+        let wanted = KubeSettings { namespaces, selector: self.selector.clone(), ..KubeSettings::default() };
+        KubeSource::start(&client, &wanted, Defaults::default(), 1)
     }
 
     /// `list` and `watch`, in the order they were asked for.
@@ -65,10 +71,13 @@ impl Server {
     fn answer(&self, request: &Request<kube::client::Body>) -> Response<Body> {
         let query = request.uri().query().unwrap_or_default();
         let is_watch = query.contains("watch=true");
-        let what = match (is_watch, query.contains("continue=")) {
-            (true, _) => "watch",
-            (false, true) => "more",
-            (false, false) => "list",
+        let is_get = !request.uri().path().ends_with("openstackconfigs");
+        assert_eq!(query.contains("labelSelector=shard%3Da"), self.selector.is_some() && !is_get, "{query}");
+        let what = match (is_get, is_watch, query.contains("continue=")) {
+            (true, ..) => "get",
+            (false, true, _) => "watch",
+            (false, false, true) => "more",
+            (false, false, false) => "list",
         };
         self.requests.lock().unwrap().push((self.start.elapsed(), what.to_owned()));
         let scripted = self.script.lock().unwrap().pop_front();
@@ -79,6 +88,7 @@ impl Server {
                     "metadata": metadata, "items": items});
                 Response::new(Body::from(list.to_string()))
             }
+            Answer::Object(object) => Response::new(Body::from(object.to_string())),
             Answer::Status(code) => {
                 let mut response = Response::new(Body::from(status(code).to_string()));
                 *response.status_mut() = code.try_into().unwrap();
@@ -132,6 +142,7 @@ async fn told(events: &mut SourceEvents, count: usize) -> Vec<String> {
             Err(_) => "-".to_owned(),
             Ok(Some(SourceEvent::Apply(declared))) => format!("+{}", declared.id().name.name),
             Ok(Some(SourceEvent::Delete(id))) => format!("-{}", id.name.name),
+            Ok(Some(SourceEvent::LetGo(id))) => format!("~{}", id.name.name),
             Ok(Some(SourceEvent::Synced)) => "synced".to_owned(),
             Ok(other) => format!("{other:?}"),
         });
@@ -154,6 +165,30 @@ async fn gone_in_either_form_lists_anew_and_what_vanished_meanwhile_is_deleted()
     assert_eq!(told(&mut events, 1).await, ["-"]);
     assert_eq!(server.asked()[..6], ["list", "watch", "list", "watch", "list", "watch"]);
     assert_eq!(source.health().check(), WatchCheck { is_listed: true, problem: None });
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_selector_selects_no_more_is_deleted_only_if_the_api_server_says_so() {
+    let all = ["a", "b", "c", "d"].map(|name| object(name, 1)).to_vec();
+    let mut server = Server::new([
+        Answer::List(all, None),
+        Answer::Hangs(vec![
+            event("DELETED", object("a", 2)),
+            event("DELETED", object("b", 3)),
+            event("ERROR", status(410)),
+        ]),
+        Answer::Status(404),
+        Answer::Object(object("b", 3)),
+        // One that went while nobody watched, and one of which nothing is known.
+        Answer::List(vec![object("c", 1)], None),
+        Answer::Status(500),
+    ]);
+    server.selector = Some(LabelSelector::parse("shard=a").unwrap());
+    let (_source, mut events) = server.source(&[]);
+    // What was told of them first is not read before they have gone.
+    assert_eq!(told(&mut events, 5).await, ["-a", "~b", "+c", "+d", "synced"]);
+    assert_eq!(told(&mut events, 2).await, ["~d", "-"]);
+    assert_eq!(server.asked()[..6], ["list", "watch", "get", "get", "list", "get"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,6 +41,7 @@ fn short(events: Vec<SourceEvent>) -> Vec<String> {
         }
         SourceEvent::Apply(Declared::Invalid(invalid)) => format!("x{}", invalid.id.name.name),
         SourceEvent::Delete(id) => format!("-{}", id.name.name),
+        SourceEvent::LetGo(id) => format!("~{}", id.name.name),
         SourceEvent::FirstSeen { name, .. } => format!("?{}", name.name),
         SourceEvent::FileProblem { path, .. } => format!("!{}", path.display()),
         SourceEvent::FileRecovered { path } => format!("ok {}", path.display()),

@@ -269,7 +269,7 @@ fn the_spelling_of_the_file_is_the_documented_one() {
     assert_eq!(
         serde_json::to_value(state(&snapshot, &a)).unwrap(),
         json!({
-            "namespace": "ns", "name": "a", "uid": "uid-a", "removalPolicy": "Retain",
+            "namespace": "ns", "name": "a", "uid": "uid-a", "revision": 3, "removalPolicy": "Retain",
             "allocations": {"vm-1": [{"index": 0, "port": "p001", "mac": "fa:16:3e:00:00:01"}]},
             "downPortRetry": {"hash": "00", "lastAttempt": "2026-02-01T00:00:03Z", "fastAttempts": 2},
         })
@@ -375,4 +375,69 @@ proptest! {
             prop_assert_eq!(&through_json::<ConfigState>(state), &**state);
         }
     }
+}
+
+fn restored(from: &Snapshot, owner: &Owner) -> Event {
+    let name = &owner.id.name;
+    Event::Restored {
+        state: Arc::clone(&from.configs[name]),
+        records: from.records.of_owner(name).cloned().collect(),
+    }
+}
+
+#[test]
+fn every_change_of_a_config_or_of_its_records_counts_once_and_nothing_else_does() {
+    let (a, b) = (owner("a", 0), owner("b", 1));
+    let mut snapshot = Snapshot::default();
+    let mut step = |event: &Event, expect: [u64; 2]| {
+        apply(&mut snapshot, event);
+        let revision = |owner: &Owner| snapshot.configs.get(&owner.id.name).map_or(0, |state| state.revision);
+        assert_eq!([revision(&a), revision(&b)], expect, "{event:?}");
+    };
+    step(&allocated(&a, &[("vm-1", &[1])], &[]), [1, 0]);
+    step(&allocated(&a, &[("vm-1", &[1])], &[]), [1, 0]);
+    step(&delivered(&a, &[worker(&[(0, 1)])], 10), [2, 0]);
+    step(&delivered(&a, &[worker(&[(0, 1)])], 20), [2, 0]);
+    step(&Event::DownPorts { owner: a.clone(), retry: Some(retry(1)) }, [3, 0]);
+    step(&allocated(&b, &[], &["worker-1"]), [4, 1]);
+    step(&pruned(&b, &["other"]), [4, 2]);
+}
+
+#[test]
+fn of_two_copies_of_a_config_the_newer_one_counts() {
+    let (a, b) = (owner("a", 0), owner("b", 1));
+    let events = [
+        allocated(&a, &[("vm-1", &[1])], &[]),
+        delivered(&a, &[worker(&[(0, 1)])], 10),
+        delivered(&a, &[worker(&[(0, 1), (1, 2)])], 20),
+    ];
+    let (old, new) = (after(&events[..2]), after(&events));
+    let with_b = |snapshot: &Snapshot| {
+        let mut snapshot = snapshot.clone();
+        apply(&mut snapshot, &Event::FirstSeen { owner: b.clone() });
+        snapshot
+    };
+    let (mut behind, mut ahead) = (with_b(&old), with_b(&new));
+    assert!(apply(&mut behind, &restored(&new, &a)));
+    assert_eq!(behind, with_b(&new));
+    assert!(!apply(&mut behind, &restored(&new, &a)), "known");
+    assert!(!apply(&mut ahead, &restored(&old, &a)), "older");
+    assert_eq!(ahead, with_b(&new));
+    let mut empty = Snapshot::default();
+    assert!(apply(&mut empty, &restored(&new, &a)));
+    assert_eq!(empty, new);
+}
+
+#[test]
+fn a_record_that_the_previous_operator_wrote_later_stays_and_decides_alone() {
+    let a = owner("a", 0);
+    let kept = after(&[allocated(&a, &[("vm-1", &[1])], &[]), delivered(&a, &[worker(&[(0, 1)])], 10)]);
+    let vm = record(&kept, "worker-1").instance_id.clone();
+    let mut later = Record::clone(record(&kept, "worker-1"));
+    (later.updated_at, later.owner) = (at(20), None);
+    let mut file = Snapshot::default();
+    file.records.insert(key("worker-1"), Arc::new(later.clone()));
+    assert!(apply(&mut file, &restored(&kept, &a)));
+    assert_eq!(*record(&file, "worker-1"), later);
+    assert!(!state(&file, &a).allocations.contains_key(&vm));
 }
