@@ -5,7 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
 
 mod checks;
+mod draws;
+mod happenings;
 mod known;
+mod lives;
 mod model;
 mod monitor;
 mod neighbours;
