@@ -4,7 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test chaos chaos-planted lint fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api
+.PHONY: help demo build test chaos chaos-planted lint deny advisories fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -28,6 +28,12 @@ chaos-planted: ## Plant bugs in the product and see that chaos finds each of the
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+deny: ## Check licences, bans and sources of all dependencies (cargo-deny: cargo install cargo-deny --locked)
+	$(CARGO) deny check licenses bans sources
+
+advisories: ## Check dependencies for known weaknesses (cargo-deny; needs the internet)
+	$(CARGO) deny check advisories
 
 fmt: ## Format the code
 	$(CARGO) fmt --all

@@ -21,8 +21,10 @@ mod world;
 use multinic_actors::planted::Bug;
 use plan::Plan;
 
-/// How many seeds run where nothing else is said.
+/// Within how many seeds a planted bug must be found. `make chaos` and CI run as many.
 const SEEDS: u64 = 200;
+/// How many seeds run where nothing else is said: a build that is not optimised takes seconds for each.
+const QUICK_SEEDS: u64 = 25;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.trim().parse().ok()
@@ -54,7 +56,7 @@ fn whatever_happens_the_invariants_hold_and_the_truth_arrives() {
     if let Some(seed) = number("SEED") {
         return replay(seed);
     }
-    let (first, seeds) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(SEEDS));
+    let (first, seeds) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(QUICK_SEEDS));
     let most = number("MOST").unwrap_or(3) as usize;
     let report = run::run_seeds(first..first + seeds, most, true);
     println!("{}", report.describe());
@@ -78,7 +80,20 @@ fn a_seed_has_the_same_effects_each_time() {
 }
 
 /// A seed that finds each bug. Where the plans have changed since, the search finds another one.
-const KNOWN: [(Bug, u64); 0] = [];
+const KNOWN: [(Bug, u64); 12] = [
+    (Bug::OutboxForgetsTheNewest, 15),
+    (Bug::OldListSentAgain, 20),
+    (Bug::NoDoubt, 16),
+    (Bug::RenumberedByMac, 1),
+    (Bug::MtuIgnored, 4),
+    (Bug::ClaimNotChecked, 0),
+    (Bug::DownCounterNeverResets, 0),
+    (Bug::DroppedOnBuild, 16),
+    (Bug::AcknowledgedBeforeWritten, 7),
+    (Bug::EmptyListBelieved, 0),
+    (Bug::HeldChangeSent, 1),
+    (Bug::PausedStillSends, 10),
+];
 
 /// Plants each bug in turn, and looks how many seeds it takes to find it.
 #[test]
