@@ -4,7 +4,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test qa lint fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api e2e-observability e2e-observability-kube dashboard-pictures
+.PHONY: help demo build test qa chaos chaos-planted lint deny advisories fmt golden bench e2e e2e-openstack e2e-kube e2e-ssh e2e-api e2e-observability e2e-observability-kube dashboard-pictures
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -21,9 +21,22 @@ test: ## Run all tests that need nothing but this repository
 qa: ## Run the tests of the QA checklist, docs/qa.md, and print its lines (Python; LINES="1 2": only these)
 	CARGO="$(CARGO)" tests/qa.py $(LINES)
 
+chaos: ## Live through seeded days of faults in virtual time (SEEDS=10000 FIRST=0; SEED=7 KEEP=1,5,9: replay one)
+	SEEDS=$(or $(SEEDS),200) FIRST=$(or $(FIRST),0) SEED=$(SEED) KEEP=$(KEEP) \
+		$(CARGO) test -p multinic-actors --profile chaos --test chaos -- --nocapture whatever_happens
+
+chaos-planted: ## Plant bugs in the product and see that chaos finds each of them (BUG=MtuIgnored: one, and how)
+	BUG=$(BUG) $(CARGO) test -p multinic-actors --profile chaos --test chaos -- --nocapture every_planted_bug
+
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+deny: ## Check licences, bans and sources of all dependencies (cargo-deny: cargo install cargo-deny --locked)
+	$(CARGO) deny check licenses bans sources
+
+advisories: ## Check dependencies for known weaknesses (cargo-deny; needs the internet)
+	$(CARGO) deny check advisories
 
 fmt: ## Format the code
 	$(CARGO) fmt --all

@@ -22,6 +22,11 @@ impl ClaimTable {
         self.claims().learn(snapshot);
     }
 
+    /// How many nodes are claimed.
+    pub fn count(&self) -> usize {
+        self.claims().count()
+    }
+
     /// Takes over the owner of records that came to be known after the start.
     pub fn restore<'a>(&self, records: impl IntoIterator<Item = &'a Record>) {
         self.claims().restore(records);
@@ -60,6 +65,11 @@ impl ClaimTable {
     /// The object lists these VMs now.
     pub fn retain_vms(&self, name: &ConfigName, provider: &ProviderId, vms: &BTreeSet<VmId>) {
         self.claims().retain_vms(name, provider, vms);
+    }
+
+    /// Another life of the object has begun.
+    pub fn renew(&self, owner: &Owner) {
+        self.claims().renew(owner);
     }
 
     /// Whether every object is known.

@@ -12,6 +12,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use crate::boundary::{Clock, Loaded, Saved, Store, StoreError};
 use crate::domain::backoff::{Backoff, BackoffPolicy, seed_for};
 use crate::domain::inventory::{Event, Snapshot, apply};
+use crate::planted::{self, Bug};
 use crate::supervision::{Hook, Node, TaskPanicked, TaskSlot, Ticket, TimerSlot, now};
 
 mod handle;
@@ -251,6 +252,10 @@ impl Inventory {
             }
             _ if !state.is_dirty && state.saving.is_none() => {
                 ack(state.partial.clone().map_or(Kept::Persisted, Kept::InMemory));
+            }
+            _ if planted::is(Bug::AcknowledgedBeforeWritten) => {
+                ack(Kept::Persisted);
+                self.save_if_dirty(me, state);
             }
             _ => {
                 state.acks.push(ack);

@@ -9,6 +9,8 @@ pub mod claim_table;
 pub mod config;
 pub mod domain;
 pub mod inventory;
+#[doc(hidden)]
+pub mod planted;
 pub mod port;
 pub mod root;
 pub mod supervision;

@@ -232,6 +232,7 @@ impl Actor for Viola {
             had_down_ports: kept.as_ref().is_some_and(|kept| kept.down_port_retry.is_some()),
             config: args.config,
         };
+        self.claims.renew(&owner_of(&state.config));
         // A predecessor that died posting heard no answer, and its nodes are nobody's to wait for.
         for posted in self.claims.end_post(&state.config.id.name) {
             if posted.provider == state.config.provider {
@@ -275,6 +276,8 @@ impl Actor for Viola {
                 }
             }
         }
+        state.node.note_size("outbox", state.outbox.size());
+        state.node.note_size("ledger", state.ledger.size());
         Ok(())
     }
 

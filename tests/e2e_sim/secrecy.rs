@@ -6,7 +6,7 @@ use multinic_operator::sim::{Fault, FaultRule, Operation, Service, ViolaAnswer};
 use serde_json::{Value, json};
 
 use crate::e2e_support::{KEY, Operator, PROVIDER, Spec, until};
-use crate::process::Process;
+use crate::process::{Process, run, stderr, stdout};
 use crate::world::{DATA, PASSWORD, World, text};
 
 const VIOLA_TOKEN: &str = "a-very-secret-viola-token";
@@ -41,6 +41,39 @@ async fn says_like(world: &World, process: &Process, words: &str) {
     }
 }
 
+/// The inventory, the generation before, and whatever lies beside them.
+fn inventory_files(world: &World) -> String {
+    let folder = world.operator.inventory_file();
+    let files = std::fs::read_dir(folder.parent().unwrap()).unwrap();
+    let texts: Vec<_> = files
+        .map(|file| String::from_utf8_lossy(&std::fs::read(file.unwrap().path()).unwrap()).into_owned())
+        .collect();
+    assert!(texts.len() > 1, "the generation before is there");
+    texts.concat()
+}
+
+/// Both streams of the commands that look at the same objects and files.
+async fn what_commands_print(world: &World) -> String {
+    let folder = format!("--config-dir={}", world.operator.dir().display());
+    let inventory = world.operator.inventory_file().display().to_string();
+    // A file that cannot be read has a password in it.
+    let refused = stderr(&run(&["plan", "--all", &folder, "--inventory", &inventory]).await);
+    assert!(refused.contains("broken.yaml"), "{refused}");
+    std::fs::remove_file(world.operator.dir().join("broken.yaml")).unwrap();
+    let mut seen = refused;
+    for args in [
+        &["plan", "--all", &folder, "--inventory", &inventory][..],
+        &["plan", "--all", &folder, "--inventory", &inventory, "--output=json"],
+        &["inventory", "export", "--inventory-db-path", &inventory],
+    ] {
+        let output = run(args).await;
+        let text = stdout(&output) + &stderr(&output);
+        assert!(text.contains("node-0"), "{args:?}: {text}");
+        seen += &text;
+    }
+    seen
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_is_ever_shown() {
     let mut world = World::new();
@@ -55,7 +88,7 @@ async fn no_secret_is_ever_shown() {
     world.operator.declare(&bad);
     world.operator.write("broken.yaml", &format!("kind: Secret\nstringData: {{key: {PASSWORD}\n"));
     let token = format!("--viola-token-file={}", token.display());
-    let process = Process::start(&world.operator, &[&token, "--log-level=debug"]).await;
+    let process = Process::start(&world.operator, &[&token, "--log-level=trace"]).await;
     says_like(&world, &process, "\"delivered\":1").await;
 
     // Everything fails once, with the services' words in the errors.
@@ -87,13 +120,18 @@ async fn no_secret_is_ever_shown() {
         "/v1/configs/test/bad",
         "/v1/actors",
         "/v1/interfaces/providers",
+        "/v1/interfaces/node-configs?providerId=biz",
+        "/openapi.yaml",
+        "/readyz",
+        "/healthz",
     ] {
         seen += &world.operator.get_text(&format!("http://{}{path}", process.api)).await.1;
     }
     let (status, text) = world.operator.get_text(&format!("http://{metrics}/metrics")).await;
     assert_eq!(status, 200);
     seen += &text;
-    seen += &std::fs::read_to_string(world.operator.inventory_file()).unwrap();
+    seen += &inventory_files(&world);
+    seen += &what_commands_print(&world).await;
     for secret in secrets(&world).await {
         let place =
             seen.find(&secret).map(|at| seen[at.saturating_sub(300)..].chars().take(700).collect::<String>());

@@ -7,6 +7,7 @@ use super::ids::{Mac, PortId};
 use super::inventory::Held;
 use super::node::{MAX_INTERFACES, NodeConfig};
 use super::selection::Candidate;
+use crate::planted::{self, Bug};
 
 /// Who has which index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,8 +38,10 @@ pub struct Claims<'a> {
 pub fn allocate(order: InterfaceOrder, mut candidates: Vec<Candidate>, claims: Claims<'_>) -> Allocation {
     candidates.sort_by(|a, b| by_subnet(a).cmp(&by_subnet(b)));
     match order {
-        InterfaceOrder::Sticky => sticky(candidates, claims),
-        InterfaceOrder::Mac => renumbered(candidates, |c| (0, c.mac, c.port.clone())),
+        InterfaceOrder::Sticky if !planted::is(Bug::RenumberedByMac) => sticky(candidates, claims),
+        InterfaceOrder::Sticky | InterfaceOrder::Mac => {
+            renumbered(candidates, |c| (0, c.mac, c.port.clone()))
+        }
         InterfaceOrder::Subnet => renumbered(candidates, |c| (c.subnet_rank, c.mac, c.port.clone())),
     }
 }

@@ -7,6 +7,7 @@ use super::config::ChangePolicy;
 use super::ids::Mac;
 use super::node::{Interface, MAX_INTERFACES, NodeConfig};
 use super::status::PendingChange;
+use crate::planted::{self, Bug};
 
 /// The difference between two interface lists of one VM. A NIC is known by its MAC, as to the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,7 +98,7 @@ pub fn release(
         (ChangePolicy::AddOnly | ChangePolicy::Approve, Some(delivered)) => {
             let change = diff(delivered, desired);
             let is_approved = policy == ChangePolicy::Approve && approvals.contains(&change_id);
-            if change.is_only_additions() || is_approved {
+            if change.is_only_additions() || is_approved || planted::is(Bug::HeldChangeSent) {
                 return all();
             }
             let what = describe(delivered, desired);

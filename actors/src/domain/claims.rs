@@ -59,6 +59,11 @@ impl Claims {
         }
     }
 
+    /// How many nodes are claimed.
+    pub fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// The owner of these records turned out to be known: what nobody holds yet is theirs again.
     pub fn restore<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) {
         for record in records {
@@ -164,6 +169,15 @@ impl Claims {
         self.retain_own(name, |key, claim| {
             claim.post == Post::UnderWay || nodes.get(&claim.vm).is_none_or(|node| node == &key.node)
         });
+    }
+
+    /// Another life of the object has begun: what it claimed before counts from its new age on.
+    pub fn renew(&mut self, owner: &Owner) {
+        for key in self.by_owner.get(&owner.id.name).into_iter().flatten() {
+            if let Some(claim) = self.nodes.get_mut(key) {
+                claim.owner = owner.clone();
+            }
+        }
     }
 
     /// Every object is known: claims of objects that do not exist are free.

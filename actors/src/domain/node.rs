@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::ids::{Mac, NetworkId, NodeName, PortId, SubnetId, VmId};
+use crate::planted::{self, Bug};
 
 /// How many interfaces a node can have: `multinic0` … `multinic9`.
 pub const MAX_INTERFACES: usize = 10;
@@ -53,7 +54,8 @@ impl Interface {
 
     /// The fields that the agent sees: what makes two interfaces the same.
     fn essence(&self) -> (u8, &str, Mac, Ipv4Addr, Ipv4Net, u16) {
-        (self.id, &self.name, self.mac_address, self.address, self.cidr, self.mtu)
+        let mtu = if planted::is(Bug::MtuIgnored) { 0 } else { self.mtu };
+        (self.id, &self.name, self.mac_address, self.address, self.cidr, mtu)
     }
 }
 

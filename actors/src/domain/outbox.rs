@@ -11,6 +11,7 @@ use super::ids::{NodeName, VmId};
 use super::node::NodeConfig;
 use super::post::{NodeResult, PostAnswer, PostError, PostFailure};
 use super::settle::{History, Wanted};
+use crate::planted::{self, Bug};
 
 mod cluster;
 mod delivered;
@@ -246,9 +247,19 @@ impl Outbox {
         self.entries.values_mut().for_each(|entry| entry.must_send = true);
     }
 
+    /// How much is kept: entries of all tables together.
+    pub fn size(&self) -> usize {
+        self.entries.len() + self.delivered.len() + self.in_doubt.len() + self.probes.len()
+    }
+
     /// Whether a batch is under way.
     pub fn is_posting(&self) -> bool {
         self.flight.is_some()
+    }
+
+    /// Whether the node is in the batch that is under way.
+    pub fn is_under_way(&self, name: &NodeName) -> bool {
+        self.flight.as_ref().is_some_and(|flight| flight.nodes.iter().any(|node| node.node_name == *name))
     }
 
     /// Whether the node has what is wanted for it.
@@ -407,7 +418,9 @@ impl Outbox {
 
     /// What was taken counts, also when nothing is wanted of the node any more.
     fn accept(&mut self, node: Arc<NodeConfig>) -> Accepted {
-        let before = self.delivered.insert(Arc::clone(&node));
+        let newest = self.entries.get(&node.node_name).map(|entry| Arc::clone(&entry.wanted));
+        let has = newest.filter(|_| planted::is(Bug::OutboxForgetsTheNewest)).unwrap_or(Arc::clone(&node));
+        let before = self.delivered.insert(has);
         self.in_doubt.remove(&node.node_name);
         self.delivered.forget_other_names(&node.instance_id, &node.node_name);
         let is_change = !before.as_ref().is_some_and(|before| before.is_same(&node));
@@ -444,7 +457,13 @@ impl Outbox {
             }
             PostFailure::ServerError => self.note_server_error(&flight),
             PostFailure::UnknownOutcome => {
-                self.in_doubt.extend(flight.nodes.iter().map(|node| node.node_name.clone()));
+                if !planted::is(Bug::NoDoubt) {
+                    self.in_doubt.extend(flight.nodes.iter().map(|node| node.node_name.clone()));
+                }
+                for sent in flight.nodes.iter().filter(|_| planted::is(Bug::OldListSentAgain)) {
+                    let entry = self.entries.get_mut(&sent.node_name);
+                    entry.into_iter().for_each(|entry| entry.wanted = Arc::clone(sent));
+                }
                 self.probes.clear();
             }
             PostFailure::Unavailable | PostFailure::Rejected => self.probes.clear(),

@@ -13,6 +13,7 @@ use super::config::{Baseline, SelectionRules};
 use super::ids::{Mac, PortId};
 use super::inventory::Held;
 use super::port::{ListedPort, Port, PortVerdict, TargetSubnet, Verdict};
+use crate::planted::{self, Bug};
 
 /// A port that qualifies, with the address that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +144,7 @@ fn was_delivered(port: &Port, context: Context<'_>) -> bool {
 fn is_rewiring(port: &Port, context: Context<'_>) -> bool {
     port.status.as_deref().is_some_and(|status| status.eq_ignore_ascii_case("BUILD"))
         && was_delivered(port, context)
+        && !planted::is(Bug::DroppedOnBuild)
 }
 
 fn status_rule(port: &Port, context: Context<'_>) -> Result<(), LeftOut> {

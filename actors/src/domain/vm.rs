@@ -14,6 +14,7 @@ use super::node::{Interface, MTU_RANGE, NodeConfig};
 use super::port::{ListedPort, PortVerdict, Server, TargetSubnet, Verdict};
 use super::reason::SkipReason;
 use super::selection::{self, Candidate, Selection, select};
+use crate::planted::{self, Bug};
 
 /// What a VM's actor remembers between rounds. A restart gets `held` back from the inventory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -204,7 +205,7 @@ fn conclude(
         // Only a node that would be sent needs a name that a node can have.
         Err((SkipReason::InvalidNodeName, _)) if allocation.assigned.is_empty() => Outcome::Empty,
         Err((reason, message)) => Outcome::skipped(reason, message),
-        Ok(_) if allocation.assigned.is_empty() => Outcome::Empty,
+        Ok(_) if allocation.assigned.is_empty() && !planted::is(Bug::EmptyListBelieved) => Outcome::Empty,
         Ok(name) => match interfaces(input, allocation) {
             Ok(interfaces) => Outcome::Deliver {
                 node: Arc::new(NodeConfig { node_name: name, instance_id: input.vm.clone(), interfaces }),

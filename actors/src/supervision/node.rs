@@ -73,6 +73,13 @@ impl Node {
         self.id
     }
 
+    /// Tells tests how large something is that the actor keeps.
+    pub fn note_size(&self, what: &'static str, size: usize) {
+        #[cfg(feature = "test-util")]
+        self.tree.probe().note_size(what, size);
+        let _ = (what, size);
+    }
+
     /// Where a test may make the actor fail. Actors call it with `?` in `pre_start` and `handle`.
     ///
     /// # Errors

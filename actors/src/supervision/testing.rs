@@ -1,5 +1,6 @@
 //! For tests: every actor that a slot started can be found again, and faults be ordered.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::tree::Tree;
 pub(super) struct Probe {
     faults: Option<Arc<dyn FaultPlan>>,
     started: Mutex<Vec<StartedActor>>,
+    sizes: Mutex<BTreeMap<&'static str, usize>>,
 }
 
 /// An actor that a slot of a tree started.
@@ -28,11 +30,17 @@ pub struct StartedActor {
 
 impl Probe {
     pub(super) fn with_faults(faults: Arc<dyn FaultPlan>) -> Self {
-        Self { faults: Some(faults), started: Mutex::default() }
+        Self { faults: Some(faults), ..Self::default() }
     }
 
     pub(super) fn fault(&self, kind: &str, name: &str, hook: Hook) -> Option<Fault> {
         self.faults.as_ref()?.decide(kind, name, hook)
+    }
+
+    pub(super) fn note_size(&self, what: &'static str, size: usize) {
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        let largest = sizes.entry(what).or_default();
+        *largest = size.max(*largest);
     }
 
     pub(super) fn started(&self, kind: &'static str, name: &Arc<str>, actor: ActorCell) {
@@ -56,6 +64,20 @@ impl StartedActor {
 pub fn live_actors(tree: &Tree) -> Vec<StartedActor> {
     let started = tree.probe().started.lock().unwrap_or_else(PoisonError::into_inner);
     started.iter().filter(|started| started.is_alive()).cloned().collect()
+}
+
+/// How large what the actors of `tree` keep has been at most.
+pub fn largest_sizes(tree: &Tree) -> BTreeMap<&'static str, usize> {
+    tree.probe().sizes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Actors that run while their parent is gone.
+pub fn orphans(tree: &Tree) -> Vec<StartedActor> {
+    let has_parent = |started: &StartedActor| {
+        let parent = started.actor.try_get_supervisor();
+        parent.is_some_and(|parent| parent.get_status() != ActorStatus::Stopped)
+    };
+    live_actors(tree).into_iter().filter(|started| !has_parent(started)).collect()
 }
 
 /// Waits until every actor of `tree` is gone and has left the tree.

@@ -7,11 +7,12 @@ use tokio::time::Instant;
 
 use super::cloud_objects::{FakeVm, SUBNET, VmView, default_subnet};
 use super::script::{Script, defect};
+use super::watch::{Watch, Watcher};
 use super::{ConfigBuilder, TestClock, lock, nic};
 use crate::boundary::{BoxFuture, Clock, Cloud, CloudError, ObserveRequest, Session, Urgency};
 use crate::domain::config::{Config, SubnetSelector};
 use crate::domain::ids::{ConfigName, Mac, SubnetId, VmId};
-use crate::domain::port::{Observation, TargetSubnet};
+use crate::domain::port::{ListedPort, Observation, Server, TargetSubnet};
 use crate::domain::reason::Reason;
 
 /// A cloud in memory: VMs with ports, and everything that can go wrong. Clones are one cloud.
@@ -20,6 +21,7 @@ pub struct FakeCloud(Arc<Inner>);
 
 struct Inner {
     clock: TestClock,
+    watcher: Watcher,
     world: Mutex<World>,
 }
 
@@ -39,6 +41,35 @@ enum Trouble {
     Fails(CloudError),
     Hangs,
     Panics,
+    Lies(Lie),
+}
+
+/// An answer that is whole by the rules and yet not the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// No VM has a port.
+    NoPorts,
+    /// The VMs without ports are missing in the answer, and others are in it that nobody asked for.
+    Unfiltered,
+    /// Nova knows no name.
+    NoNames,
+}
+
+impl Lie {
+    fn distort(self, observation: &mut Observation) {
+        match self {
+            Self::NoPorts => observation.ports.values_mut().for_each(Vec::clear),
+            Self::Unfiltered => {
+                let all: Vec<ListedPort> = observation.ports.values().flatten().cloned().collect();
+                observation.ports.retain(|_, ports| !ports.is_empty());
+                observation.ports.insert(VmId::new("nobody-asked-for-it"), all);
+            }
+            Self::NoNames => {
+                let away = || Server::Unknown("nova: show server: 503 Service Unavailable".to_owned());
+                observation.servers.values_mut().for_each(|server| *server = away());
+            }
+        }
+    }
 }
 
 /// A login that was asked for.
@@ -80,7 +111,7 @@ impl FakeCloud {
             past_logins: Vec::new(),
             past_looks: Vec::new(),
         };
-        Self(Arc::new(Inner { clock, world: Mutex::new(world) }))
+        Self(Arc::new(Inner { clock, watcher: Watcher::default(), world: Mutex::new(world) }))
     }
 
     /// Makes the VMs of `config`, each with `nics` NICs: VM `a-1` is node `node-a-1`. The NICs' numbers go
@@ -113,6 +144,35 @@ impl FakeCloud {
         }
     }
 
+    /// Who sees every login and look from now on.
+    pub fn watched_by(&self, watch: Arc<dyn Watch>) {
+        self.0.watcher.set(watch);
+    }
+
+    /// A VM is exactly this, whatever it was before.
+    pub fn put_vm(&self, vm: &VmId, ports: Vec<ListedPort>, server: Server) {
+        lock(&self.0.world).vms.insert(vm.clone(), FakeVm { server, ports });
+    }
+
+    /// A VM is gone, with its ports.
+    pub fn remove_vm(&self, vm: &VmId) {
+        lock(&self.0.world).vms.remove(vm);
+    }
+
+    /// A subnet is exactly this, whatever it was before.
+    pub fn put_subnet(&self, subnet: TargetSubnet) {
+        lock(&self.0.world).subnets.insert(subnet.id.clone(), subnet);
+    }
+
+    /// What a look at all VMs of `config` would find out now.
+    ///
+    /// # Errors
+    ///
+    /// If a subnet does not exist.
+    pub fn truth(&self, config: &Arc<Config>) -> Result<Observation, CloudError> {
+        self.observe_now(&config.subnets, &config.vms)
+    }
+
     /// Tokens live this long from now on.
     pub fn tokens_live(&self, life: Duration) {
         lock(&self.0.world).token_life = life;
@@ -142,19 +202,19 @@ impl FakeCloud {
         macs
     }
 
-    fn observe_now(&self, request: &ObserveRequest) -> Result<Observation, CloudError> {
+    fn observe_now(&self, subnets: &SubnetSelector, vms: &[VmId]) -> Result<Observation, CloudError> {
         let world = lock(&self.0.world);
-        let SubnetSelector::Ids(ids) = &request.config.subnets else {
+        let SubnetSelector::Ids(ids) = subnets else {
             return Err(CloudError::new(Reason::SubnetNotFound, "no subnet of that name"));
         };
         let missing = |id: &SubnetId| CloudError::new(Reason::SubnetNotFound, format!("no subnet {id}"));
         let subnets = ids.iter().map(|id| world.subnets.get(id).cloned().ok_or_else(|| missing(id)));
         let mut observation =
             Observation { subnets: subnets.collect::<Result<_, _>>()?, ..Observation::default() };
-        for vm in &request.vms {
+        for vm in vms {
             let (server, ports) = match world.vms.get(vm) {
                 Some(fake) => (fake.server.clone(), fake.ports.clone()),
-                None => (crate::domain::port::Server::NotFound, Vec::new()),
+                None => (Server::NotFound, Vec::new()),
             };
             observation.ports.insert(vm.clone(), ports);
             observation.servers.insert(vm.clone(), server);
@@ -197,6 +257,11 @@ impl CloudOf<'_> {
         self.looks().edit(|script| script.push(times, Trouble::Fails(error)));
     }
 
+    /// The next `times` looks give this instead of the truth.
+    pub fn next_looks_lie(&self, times: usize, lie: Lie) {
+        self.looks().edit(|script| script.push(times, Trouble::Lies(lie)));
+    }
+
     /// The next look never ends.
     pub fn next_look_hangs(&self) {
         self.looks().edit(|script| script.push(1, Trouble::Hangs));
@@ -220,6 +285,11 @@ impl CloudOf<'_> {
     /// Every login fails, until [`Self::heals`].
     pub fn logins_fail(&self, error: CloudError) {
         self.logins().edit(|script| script.stand(Trouble::Fails(error)));
+    }
+
+    /// The next `times` logins fail.
+    pub fn next_logins_fail(&self, times: usize, error: CloudError) {
+        self.logins().edit(|script| script.push(times, Trouble::Fails(error)));
     }
 
     /// The next login never ends.
@@ -252,10 +322,11 @@ impl Plan<'_> {
     }
 }
 
-async fn suffer(takes: Duration, trouble: Option<Trouble>) -> Result<(), CloudError> {
+async fn suffer(takes: Duration, trouble: Option<Trouble>) -> Result<Option<Lie>, CloudError> {
     tokio::time::sleep(takes).await;
     match trouble {
-        None => Ok(()),
+        None => Ok(None),
+        Some(Trouble::Lies(lie)) => Ok(Some(lie)),
         Some(Trouble::Fails(error)) => Err(error),
         Some(Trouble::Hangs) => std::future::pending().await,
         Some(Trouble::Panics) => defect(),
@@ -270,6 +341,7 @@ impl Cloud for FakeCloud {
             world.past_logins.push(Login { at, config: name.name.to_string(), renew });
             world.logins.entry(name.clone()).or_default().take()
         };
+        self.0.watcher.tell(|watch| watch.login(&config));
         async move {
             suffer(takes, trouble).await?;
             let life = lock(&self.0.world).token_life;
@@ -298,9 +370,15 @@ impl Cloud for FakeCloud {
             });
             world.looks.entry(name.clone()).or_default().take()
         };
+        self.0.watcher.tell(|watch| watch.look_began(&request.config));
         async move {
-            suffer(takes, trouble).await?;
-            self.observe_now(&request)
+            let lie = suffer(takes, trouble).await?;
+            let mut observation = self.observe_now(&request.config.subnets, &request.vms)?;
+            if let Some(lie) = lie {
+                lie.distort(&mut observation);
+            }
+            self.0.watcher.tell(|watch| watch.looked(&request.config, &observation));
+            Ok(observation)
         }
         .boxed()
     }

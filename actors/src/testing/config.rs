@@ -145,6 +145,30 @@ impl ConfigBuilder {
         self
     }
 
+    /// Exactly these VMs.
+    pub fn only_vms(mut self, vms: Vec<VmId>) -> Self {
+        self.0.vms = vms;
+        self
+    }
+
+    /// `subnetIDs`.
+    pub fn subnets(mut self, ids: &[&str]) -> Self {
+        self.0.subnets = SubnetSelector::Ids(ids.iter().map(SubnetId::new).collect());
+        self
+    }
+
+    /// `settings.removalPolicy`.
+    pub fn removal(mut self, policy: RemovalPolicy) -> Self {
+        self.0.removal_policy = policy;
+        self
+    }
+
+    /// `settings.openstackNodeNameMetadataKey`.
+    pub fn node_name_key(mut self, key: Option<&str>) -> Self {
+        self.0.cloud.node_name_metadata_key = key.map(str::to_owned);
+        self
+    }
+
     /// `settings.interfaceOrder`.
     pub fn order(mut self, order: InterfaceOrder) -> Self {
         self.0.rules.order = order;
@@ -172,6 +196,12 @@ impl ConfigBuilder {
     /// `settings.downPortFastRetryMax`.
     pub fn fast_retries(mut self, max: u32) -> Self {
         self.0.down_port_fast_retry_max = max;
+        self
+    }
+
+    /// The `approve` annotation names only these changes.
+    pub fn approves_only(mut self, change_ids: BTreeSet<String>) -> Self {
+        self.0.approvals = change_ids;
         self
     }
 

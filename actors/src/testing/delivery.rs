@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 
 use super::script::{Script, defect};
+use super::watch::{Watch, Watcher};
 use super::{TestClock, lock};
 use crate::boundary::{BoxFuture, Delivery, NodeResult, PostAnswer, PostError, PostFailure};
 use crate::domain::config::Config;
@@ -17,6 +18,7 @@ pub struct FakeDelivery(Arc<Inner>);
 
 struct Inner {
     clock: TestClock,
+    watcher: Watcher,
     state: Mutex<State>,
 }
 
@@ -75,11 +77,16 @@ fn error(failure: PostFailure, message: &str) -> PostError {
 impl FakeDelivery {
     /// A Viola that takes everything.
     pub fn new(clock: TestClock) -> Self {
-        Self(Arc::new(Inner { clock, state: Mutex::default() }))
+        Self(Arc::new(Inner { clock, watcher: Watcher::default(), state: Mutex::default() }))
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         lock(&self.0.state)
+    }
+
+    /// Who sees every POST from now on.
+    pub fn watched_by(&self, watch: Arc<dyn Watch>) {
+        self.0.watcher.set(watch);
     }
 
     /// Every POST so far, in the order in which they left.
@@ -145,7 +152,7 @@ impl FakeDelivery {
         state.poison.clear();
     }
 
-    fn answer(&self, provider: &ProviderId, nodes: &[Arc<NodeConfig>]) -> Result<PostAnswer, PostError> {
+    fn answer(&self, config: &Arc<Config>, nodes: &[Arc<NodeConfig>]) -> Result<PostAnswer, PostError> {
         let mut state = self.state();
         if let Some(error) = nodes.iter().find_map(|node| state.poison.get(&node.node_name)) {
             return Err(error.clone());
@@ -158,27 +165,29 @@ impl FakeDelivery {
                 is_conflict: false,
             })
             .collect();
-        for (node, _) in nodes.iter().zip(&results).filter(|(_, result)| result.result.is_ok()) {
-            state.take(provider, node);
-        }
+        let is_taken = |(_, result): &(&Arc<NodeConfig>, &NodeResult)| result.result.is_ok();
+        let taken: Vec<_> = nodes.iter().zip(&results).filter(is_taken).map(|(node, _)| node).collect();
+        taken.iter().for_each(|node| state.take(&config.provider, node));
+        drop(state);
+        taken.iter().for_each(|node| self.0.watcher.tell(|watch| watch.taken(config, node)));
         let is_all = results.iter().all(|result| result.result.is_ok());
         Ok(if is_all { PostAnswer::AllAccepted } else { PostAnswer::PerNode(results) })
     }
 
     async fn carry_out(
         &self,
-        provider: &ProviderId,
+        config: &Arc<Config>,
         nodes: &[Arc<NodeConfig>],
         takes: Duration,
         trouble: Option<Trouble>,
     ) -> Result<PostAnswer, PostError> {
         tokio::time::sleep(takes).await;
         match trouble {
-            None => self.answer(provider, nodes),
+            None => self.answer(config, nodes),
             Some(Trouble::Fails(error)) => Err(error),
-            Some(Trouble::TakesAndFails(error)) => self.answer(provider, nodes).and(Err(error)),
+            Some(Trouble::TakesAndFails(error)) => self.answer(config, nodes).and(Err(error)),
             Some(Trouble::TakesAndHangs) => {
-                let _ = self.answer(provider, nodes);
+                let _ = self.answer(config, nodes);
                 std::future::pending().await
             }
             Some(Trouble::Hangs) => std::future::pending().await,
@@ -222,9 +231,15 @@ impl Delivery for FakeDelivery {
             let (takes, trouble) = state.scripts.entry(config.id.name.clone()).or_default().take();
             (state.posts.len() - 1, takes, trouble)
         };
+        self.0.watcher.tell(|watch| watch.posting(number, &config, &nodes));
         async move {
-            let answer = self.carry_out(&config.provider, &nodes, takes, trouble).await;
-            self.state().posts[number].answer = Some(answer.clone());
+            let answer = self.carry_out(&config, &nodes, takes, trouble).await;
+            let post = {
+                let mut state = self.state();
+                state.posts[number].answer = Some(answer.clone());
+                state.posts[number].clone()
+            };
+            self.0.watcher.tell(|watch| watch.answered(number, &config, &post));
             answer
         }
         .boxed()

@@ -6,7 +6,13 @@ use crate::supervision::{Fault, FaultPlan, Hook};
 
 /// The orders to fail that a tree's actors get. Clones are one plan.
 #[derive(Clone, Default)]
-pub struct Faults(Arc<Mutex<Vec<Order>>>);
+pub struct Faults(Arc<Mutex<Orders>>);
+
+#[derive(Default)]
+struct Orders {
+    open: Vec<Order>,
+    last_met: Option<tokio::time::Instant>,
+}
 
 struct Order {
     kind: &'static str,
@@ -40,7 +46,7 @@ fn panic_fault() -> Fault {
 impl Faults {
     fn order(&self, kind: &'static str, name: Option<&str>, hook: HookPattern, fault: Fault, times: usize) {
         let name = name.map(str::to_owned);
-        lock(&self.0).push(Order { kind, name, hook, fault, times });
+        lock(&self.0).open.push(Order { kind, name, hook, fault, times });
     }
 
     /// The next actor of this kind that handles a message panics.
@@ -57,6 +63,12 @@ impl Faults {
     /// The next actor of this kind that handles this message panics.
     pub fn panic_at(&self, kind: &'static str, message: &'static str) {
         self.order(kind, None, HookPattern::Message(message), panic_fault(), 1);
+    }
+
+    /// The next actor of this kind that handles this message returns an error.
+    pub fn fail_at(&self, kind: &'static str, message: &'static str) {
+        let fault = Fault::Err("ordered by the test".to_owned());
+        self.order(kind, None, HookPattern::Message(message), fault, 1);
     }
 
     /// The next actor of this kind that gets this message needs that long for it.
@@ -83,22 +95,29 @@ impl Faults {
 
     /// Nobody fails any more.
     pub fn heal(&self) {
-        lock(&self.0).clear();
+        lock(&self.0).open.clear();
     }
 
     /// Orders that nobody has met yet.
     pub fn open(&self) -> usize {
-        lock(&self.0).len()
+        lock(&self.0).open.len()
+    }
+
+    /// When an actor met an order last.
+    pub fn last_met(&self) -> Option<tokio::time::Instant> {
+        lock(&self.0).last_met
     }
 }
 
 impl FaultPlan for Faults {
     fn decide(&self, kind: &str, name: &str, hook: Hook) -> Option<Fault> {
-        let mut orders = lock(&self.0);
+        let mut plan = lock(&self.0);
+        let Orders { open: orders, last_met } = &mut *plan;
         let fits = |order: &Order| {
             order.kind == kind && order.hook.fits(hook) && order.name.as_deref().is_none_or(|n| n == name)
         };
         let found = orders.iter().position(fits)?;
+        *last_met = Some(tokio::time::Instant::now());
         let order = &mut orders[found];
         let fault = order.fault.clone();
         order.times = order.times.saturating_sub(1);

@@ -18,7 +18,7 @@ use crate::domain::restart::{ExitCause, RestartPolicy};
 use crate::domain::status::ConfigStatus;
 use crate::inventory::InventoryHandle;
 use crate::root::{Root, RootArgs, RootMsg};
-use crate::supervision::testing::{StartedActor, assert_no_actor_left, live_actors};
+use crate::supervision::testing::{StartedActor, assert_no_actor_left, largest_sizes, live_actors, orphans};
 use crate::supervision::{Tree, TreeNode};
 
 /// How long [`Harness::until`] waits: every state a test waits for is reached within a few polls.
@@ -35,6 +35,8 @@ pub enum Ending {
     Stop,
     /// The process dies: nobody gets to say anything.
     Crash,
+    /// Leadership ends: in order for this long, and then all at once.
+    Lease(Duration),
 }
 
 /// The real root with everything below it, over a world in memory.
@@ -288,6 +290,33 @@ impl Harness {
         restarts.iter().filter(|((of, _), _)| *of == kind).map(|(_, count)| count).sum()
     }
 
+    /// Reads the restarts of all kinds in this life of the process.
+    pub fn restart_counter(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+        let tree = self.run().tree.clone();
+        move || tree.restarts().values().sum()
+    }
+
+    /// Actors that run while their parent is gone.
+    pub fn orphans(&self) -> Vec<String> {
+        orphans(&self.run().tree).into_iter().map(|actor| format!("{} {}", actor.kind, actor.name)).collect()
+    }
+
+    /// How large the tables of this life of the process are now, or were at most.
+    pub fn sizes(&self) -> std::collections::BTreeMap<&'static str, usize> {
+        let mut sizes = largest_sizes(&self.run().tree);
+        let applied = self.run().shared.inventory.applied();
+        sizes.insert("claims", self.run().shared.claims.count());
+        sizes.insert("records", applied.records.len());
+        sizes.insert("config states", applied.configs.len());
+        sizes.insert("allocations", applied.configs.values().map(|state| state.allocations.len()).sum());
+        sizes
+    }
+
+    /// Whether the operator runs.
+    pub fn is_running(&self) -> bool {
+        self.run.is_some()
+    }
+
     /// The running actors of one kind.
     pub fn actors(&self, kind: &str) -> Vec<StartedActor> {
         live_actors(&self.run().tree).into_iter().filter(|actor| actor.kind == kind).collect()
@@ -332,12 +361,16 @@ impl Harness {
         let ended = match ending {
             Ending::Stop => run.root.stop_and_wait(None, patience).await.is_ok(),
             Ending::Crash => run.root.kill_and_wait(patience).await.is_ok(),
+            Ending::Lease(time) => {
+                run.root.stop_and_wait(None, Some(time)).await.is_ok()
+                    || run.root.kill_and_wait(patience).await.is_ok()
+            }
         };
         assert!(ended, "the root does not end: {:#?}", run.tree.snapshot());
         match ending {
             Ending::Stop => assert_no_actor_left(&run.tree).await,
             // The entries of a root that was killed go with the tree.
-            Ending::Crash => assert_all_dead(&run.tree).await,
+            Ending::Crash | Ending::Lease(_) => assert_all_dead(&run.tree).await,
         }
     }
 

@@ -15,11 +15,12 @@ mod reading;
 mod script;
 mod status;
 mod store;
+mod watch;
 mod witness;
 mod workload;
 
 pub use clock::{START, TestClock};
-pub use cloud::{CloudOf, FakeCloud, Login, Look};
+pub use cloud::{CloudOf, FakeCloud, Lie, Login, Look};
 pub use cloud_objects::{Nic, VmView, nic};
 pub use config::{ConfigBuilder, config};
 pub use delivery::{DeliveryOf, FakeDelivery, Post};
@@ -28,6 +29,7 @@ pub use harness::{Ending, Harness};
 pub use reading::{macs, names_by_mac};
 pub use status::StatusBoard;
 pub use store::FakeStore;
+pub use watch::Watch;
 pub use witness::FakeWitness;
 pub use workload::FakeWorkload;
 

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use super::lock;
+use super::watch::{Watch, Watcher};
 use crate::boundary::StatusSink;
 use crate::domain::ids::ConfigId;
 use crate::domain::reason::Reason;
@@ -9,7 +10,7 @@ use crate::domain::status::ConfigStatus;
 
 /// Keeps the newest state of every config, and the reasons it went through. Clones are one board.
 #[derive(Clone, Default)]
-pub struct StatusBoard(Arc<Mutex<Inner>>);
+pub struct StatusBoard(Arc<Mutex<Inner>>, Watcher);
 
 type Echo = Arc<dyn Fn(&ConfigId) + Send + Sync>;
 
@@ -31,6 +32,11 @@ impl StatusBoard {
         found.map(|(_, status)| Arc::clone(status))
     }
 
+    /// The newest state of this life of an object.
+    pub fn of_life(&self, id: &ConfigId) -> Option<Arc<ConfigStatus>> {
+        lock(&self.0).newest.get(id).map(Arc::clone)
+    }
+
     /// The reason of its `Ready`.
     pub fn reason(&self, name: &str) -> Option<Reason> {
         self.of(name).map(|status| status.reason)
@@ -48,6 +54,11 @@ impl StatusBoard {
         let inner = lock(&self.0);
         let of_name = inner.skips.iter().filter(|(id, _)| &*id.name.name == name);
         of_name.flat_map(|(_, skips)| skips).cloned().collect()
+    }
+
+    /// Who sees every state that is shown from now on.
+    pub fn watched_by(&self, watch: Arc<dyn Watch>) {
+        self.1.set(watch);
     }
 
     /// How often anything was shown.
@@ -68,6 +79,7 @@ impl StatusBoard {
 
 impl StatusSink for StatusBoard {
     fn publish(&self, id: &ConfigId, status: Arc<ConfigStatus>) {
+        self.1.tell(|watch| watch.shown(id, &status));
         let mut inner = lock(&self.0);
         let reasons = inner.reasons.entry(id.clone()).or_default();
         if reasons.last() != Some(&status.reason) {

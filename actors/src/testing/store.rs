@@ -6,7 +6,8 @@ use futures::FutureExt as _;
 use super::lock;
 use super::script::{Script, defect};
 use crate::boundary::{BoxFuture, Loaded, Saved, Store, StoreError};
-use crate::domain::inventory::Snapshot;
+use crate::domain::ids::{ConfigName, VmId};
+use crate::domain::inventory::{Held, Snapshot};
 
 /// A store in memory whose content outlives the tree. Clones are one store.
 #[derive(Clone, Default)]
@@ -15,6 +16,8 @@ pub struct FakeStore(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     content: Snapshot,
+    /// What it held before the last write.
+    previous: Snapshot,
     keeps_nothing: bool,
     loads: usize,
     saves: usize,
@@ -42,6 +45,18 @@ impl FakeStore {
         lock(&self.0).content.clone()
     }
 
+    /// The last write was damaged: what it held before that one is what is found.
+    pub fn loses_the_last_write(&self) {
+        let mut inner = lock(&self.0);
+        inner.content = inner.previous.clone();
+    }
+
+    /// Which indices of a VM are kept durably.
+    pub fn allocations(&self, config: &ConfigName, vm: &VmId) -> Vec<Held> {
+        let state = lock(&self.0).content.configs.get(config).cloned();
+        state.and_then(|state| state.allocations.get(vm).cloned()).unwrap_or_default()
+    }
+
     /// Takes every write and keeps none, as the store of a disabled inventory.
     pub fn keeps_nothing(&self) {
         lock(&self.0).keeps_nothing = true;
@@ -60,6 +75,16 @@ impl FakeStore {
     /// Every read fails, until [`Self::heals`].
     pub fn loads_fail(&self, problem: &str) {
         lock(&self.0).load.stand(Trouble::Fails(problem.to_owned()));
+    }
+
+    /// The next `times` reads fail.
+    pub fn next_loads_fail(&self, times: usize, problem: &str) {
+        lock(&self.0).load.push(times, Trouble::Fails(problem.to_owned()));
+    }
+
+    /// The next `times` writes fail.
+    pub fn next_saves_fail(&self, times: usize, problem: &str) {
+        lock(&self.0).save.push(times, Trouble::Fails(problem.to_owned()));
     }
 
     /// Every write fails, until [`Self::heals`].
@@ -126,7 +151,7 @@ impl Store for FakeStore {
             suffer(takes, trouble).await?;
             let mut inner = lock(&self.0);
             if !inner.keeps_nothing {
-                inner.content = Snapshot::clone(&snapshot);
+                inner.previous = std::mem::replace(&mut inner.content, Snapshot::clone(&snapshot));
             }
             inner.saves += 1;
             Ok(inner.second.clone().map_or(Saved::Everywhere, Saved::InPart))

@@ -72,14 +72,30 @@ impl Viola {
             state.down_timer.arm(state.down_rule().fast, &state.me, ViolaMsg::DownDue);
             return;
         }
-        nodes.iter().for_each(|node| state.outbox.resend(node));
+        // What is under way already is the re-send.
+        let asked: Vec<_> = nodes.iter().filter(|node| !state.outbox.is_under_way(node)).collect();
+        asked.into_iter().for_each(|node| state.outbox.resend(node));
         state.down_sent = nodes;
         self.pump(state);
+    }
+
+    /// A node with a DOWN port was delivered by itself just now: the re-send follows an interval later.
+    fn wait_after_a_delivery(&self, state: &mut State, finished: &Finished) {
+        let has_down = |node: &NodeName| state.settled.wanted.get(node).is_some_and(|w| !w.down.is_empty());
+        if !finished.accepted.iter().any(|accepted| has_down(&accepted.node.node_name)) {
+            return;
+        }
+        if let Some(retry) = &mut state.down_retry {
+            retry.last_attempt = Some(self.clock.now());
+            state.down_timer.cancel();
+            self.arm_down(state);
+        }
     }
 
     /// A re-send counts once all its nodes were answered; a failed POST counts no attempt.
     pub(super) fn count_down_attempt(&self, state: &mut State, finished: &Finished) {
         if state.down_sent.is_empty() {
+            self.wait_after_a_delivery(state, finished);
             return;
         }
         for accepted in &finished.accepted {

@@ -67,6 +67,10 @@ impl Ledger {
         self.problem.as_deref()
     }
 
+    pub(super) fn size(&self) -> usize {
+        self.open.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }

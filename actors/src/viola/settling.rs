@@ -15,6 +15,7 @@ use crate::domain::reason::SkipReason;
 use crate::domain::settle::{self, Settled, settle};
 use crate::domain::status::VmReport;
 use crate::domain::vm::{Decision, Outcome};
+use crate::planted::{self, Bug};
 use crate::supervision::now;
 
 impl Viola {
@@ -68,6 +69,7 @@ impl Viola {
                     tracing::warn!("{}: node {node} taken over from the younger {loser}", config.id.name);
                     Ok(())
                 }
+                Claimed::Refused(_) if planted::is(Bug::ClaimNotChecked) => Ok(()),
                 Claimed::Refused(other) => {
                     lost.push(node.clone());
                     Err(other.to_string())
@@ -144,8 +146,11 @@ impl Viola {
     /// Allocations and ownership are stored before the first POST that relies on them.
     pub(super) fn remember_allocations(&self, state: &mut State, owner: &Owner) {
         let config = &state.config;
-        let kept = self.inventory.config_state(&config.id.name);
-        let known = kept.as_ref().map(|kept| &kept.allocations);
+        // What readers see is persisted. What is only applied may be of a predecessor that died waiting for
+        // the store, and holds back this one's POSTs too.
+        let persisted = self.inventory.snapshot();
+        let kept = persisted.configs.get(&config.id.name);
+        let known = kept.map(|kept| &kept.allocations);
         let allocations: BTreeMap<_, _> = state
             .decisions
             .iter()
@@ -155,14 +160,13 @@ impl Viola {
             })
             .map(|(vm, decision)| (vm.clone(), decision.held.clone()))
             .collect();
-        let applied = self.inventory.applied();
         let is_foreign = |name: &&NodeName| {
             let key = RecordKey { provider: config.provider.clone(), node: (*name).clone() };
-            applied.records.get(&key).is_some_and(|record| record.owner.as_ref() != Some(owner))
+            persisted.records.get(&key).is_some_and(|record| record.owner.as_ref() != Some(owner))
         };
         let nodes: Vec<_> = state.settled.desired.keys().filter(is_foreign).cloned().collect();
         let cluster = config.delivery.direct();
-        let is_same_policy = kept.as_ref().is_some_and(|kept| {
+        let is_same_policy = kept.is_some_and(|kept| {
             kept.removal_policy == config.removal_policy
                 && kept.uid == config.id.uid
                 && kept.cluster.as_ref() == cluster

@@ -205,6 +205,41 @@ async fn re_sends_go_on_when_the_slow_interval_changes_while_one_fails() {
     world.end().await;
 }
 
+/// Found by chaos, seeds 11 and 157: the re-send followed its look, however late the delivery was.
+#[tokio::test(start_paused = true)]
+async fn a_re_send_comes_an_interval_after_a_delivery_that_was_late() {
+    let a = config("a").vms(1);
+    let mut world = Harness::new();
+    world.cloud.vm("a-1").gets(nic(100).down());
+    world.viola.of("a").next_fail(3, PostFailure::Unavailable);
+    world.start().await;
+    world.synced();
+    world.declare(&a);
+    world.pass(60 * SECOND).await;
+    let posts = world.viola.posts_of("a");
+    let taken: Vec<_> = posts.iter().filter(|post| matches!(post.answer, Some(Ok(_)))).collect();
+    assert!(taken[0].at > 10 * SECOND, "{}", world.describe());
+    assert_eq!((taken[1].at - taken[0].at).as_secs(), 20, "{}", world.describe());
+    world.end().await;
+}
+
+/// Found by chaos, seed 129: one that was refused went out again, and the timer asked for another meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_re_send_under_way_is_not_asked_for_once_more() {
+    let a = config("a").vms(2);
+    let world = world_with_a_down_port(&a).await;
+    world.viola.refuses("node-a-1", "no such node");
+    world.until("it is refused", |world| world.skip_of("a", "a-1").is_some()).await;
+    world.viola.takes_all();
+    world.viola.of("a").takes(30 * SECOND);
+    world.pass(1200 * SECOND).await;
+    let posts = world.viola.posts_of("a");
+    let sent: Vec<_> = posts.iter().filter(|post| post.names().contains(&"node-a-1")).collect();
+    let gaps: Vec<_> = sent[2..].windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs()).collect();
+    assert!(gaps.len() > 5 && gaps.iter().all(|gap| *gap >= 50), "{gaps:?} {}", world.describe());
+    world.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refused_re_send_rests_for_a_slow_interval() {
     let a = config("a").vms(2);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use multinic_actors::testing::{ConfigBuilder, Ending, Harness, config};
+use jiff::SignedDuration;
+use multinic_actors::domain::port::TargetSubnet;
+use multinic_actors::testing::{ConfigBuilder, Ending, Harness, START, config};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -125,6 +127,29 @@ async fn an_owner_deleted_while_nobody_looked_frees_its_node_once_all_objects_ar
     world.pass(300 * SECOND).await;
     assert_eq!(world.skip_of("young", "y-1").as_deref(), Some("NodeConflict"), "old may still be told of");
     world.synced();
+    world.until_delivered(&young).await;
+    world.end().await;
+}
+
+/// Found by chaos, seed 366: what an earlier life had claimed kept its age.
+#[tokio::test(start_paused = true)]
+async fn a_recreated_object_is_as_old_as_its_new_life() {
+    let later = |seconds| START + SignedDuration::from_secs(seconds);
+    let old = config("old").vm("shared");
+    let young = config("young").vm("shared").created(later(60));
+    let world = Harness::with(&old, 1).await;
+    world.until_delivered(&old).await;
+    world.declare(&young);
+    world.until("the older has it", |world| world.skip_of("young", "shared").is_some()).await;
+    // Its VM is listed still, but has nothing to send.
+    world.cloud.put_subnet(TargetSubnet {
+        id: "elsewhere".into(),
+        network: "elsewhere".into(),
+        cidr: "192.0.2.0/24".parse().unwrap(),
+        mtu: 1500,
+    });
+    world.declare(&old.clone().recreated("again", later(120)).subnets(&["elsewhere"]).generation(2));
+    world.until("the other one has it", |world| world.skip_of("young", "shared").is_none()).await;
     world.until_delivered(&young).await;
     world.end().await;
 }

@@ -25,6 +25,31 @@ async fn an_allocation_is_stored_before_the_first_post_that_uses_it() {
     world.end().await;
 }
 
+/// Found by chaos, seed 149: the successor took what was only applied for stored.
+#[tokio::test(start_paused = true)]
+async fn a_viola_that_comes_back_waits_for_the_store_too() {
+    let a = config("a").vms(1);
+    let mut world = Harness::new();
+    world.cloud.has(&a, 1);
+    world.start().await;
+    world.synced();
+    world.pass(SECOND).await;
+    world.store.saves_take(8 * SECOND);
+    world.declare(&a);
+    world
+        .until("an index is given", |world| {
+            let applied = world.inventory().applied();
+            applied.configs.get(&a.id().name).is_some_and(|state| !state.allocations.is_empty())
+        })
+        .await;
+    world.pass(SECOND).await;
+    world.actors("viola")[0].actor.kill();
+    world.until("it is sent", |world| !world.viola.posts().is_empty()).await;
+    assert!(world.restarts_of("viola") > 0);
+    assert_eq!(world.store.content().configs[&a.id().name].allocations.len(), 1, "{}", world.describe());
+    world.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn readers_see_a_delivery_when_it_is_persisted_and_not_before() {
     let a = config("a").vms(2);

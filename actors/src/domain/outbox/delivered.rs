@@ -24,6 +24,10 @@ impl Delivered {
         self.names.get(vm).into_iter().flatten()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.by_node.len()
+    }
+
     pub(super) fn insert(&mut self, node: Arc<NodeConfig>) -> Option<Arc<NodeConfig>> {
         let before = self.remove(&node.node_name);
         self.names.entry(node.instance_id.clone()).or_default().insert(node.node_name.clone());
