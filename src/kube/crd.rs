@@ -2,9 +2,12 @@
 //!
 //! Helm installs what stands in `crds/` and never changes it again.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSON, JSONSchemaProps,
+};
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, CustomResourceExt as _, ResourceExt as _};
 use multinic_actors::domain::backoff::{Backoff, BackoffPolicy};
@@ -26,8 +29,44 @@ const GLANCE: Duration = Duration::from_millis(200);
 /// The definition, with the version of this operator.
 pub fn definition() -> CustomResourceDefinition {
     let mut crd = OpenstackConfig::crd();
+    let roots = crd.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
+    for root in roots.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {
+        let spec = root.properties.as_mut().and_then(|properties| properties.get_mut("spec"));
+        if let Some(spec) = spec {
+            spec.any_of = Some(provider_unless_applied());
+        }
+    }
     crd.annotations_mut().insert(VERSION.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     crd
+}
+
+/// `spec.credentials.k8sProviderID` is required, unless `spec.delivery.mode` is `Apply`.
+///
+/// Not a CEL rule: of a stored object whose field is of another type it cannot be evaluated, and the API server
+/// then refuses each status that would say so (seen with 1.37). The first alternative looks at the mode too: the
+/// failure that is shown is that of the alternative that fits best.
+fn provider_unless_applied() -> Vec<JSONSchemaProps> {
+    let of_mode = |modes: &[&str]| JSONSchemaProps {
+        required: Some(vec!["mode".to_owned()]),
+        ..having(
+            "mode",
+            JSONSchemaProps {
+                enum_: Some(modes.iter().map(|mode| JSON(json!(mode))).collect()),
+                ..JSONSchemaProps::default()
+            },
+        )
+    };
+    let needs = |field: &str| Some(vec![field.to_owned()]);
+    let provider = JSONSchemaProps { required: needs("k8sProviderID"), ..JSONSchemaProps::default() };
+    let mut provided = having("credentials", provider);
+    provided.properties.get_or_insert_default().insert("delivery".to_owned(), of_mode(&["Apply", "Verify"]));
+    let applied = JSONSchemaProps { required: needs("delivery"), ..having("delivery", of_mode(&["Apply"])) };
+    vec![provided, applied]
+}
+
+fn having(property: &str, schema: JSONSchemaProps) -> JSONSchemaProps {
+    let properties = Some(BTreeMap::from([(property.to_owned(), schema)]));
+    JSONSchemaProps { properties, ..JSONSchemaProps::default() }
 }
 
 /// Brings the cluster's definition up to date. What cannot be done is in the log, and what is there is used: a

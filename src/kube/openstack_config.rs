@@ -80,12 +80,6 @@ pub use status::{DownPortRetry, FailedNode, Nodes, OpenstackConfigStatus, Pendin
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["credentials", "vmNames"]))]
-#[schemars(extend("x-kubernetes-validations" = [{
-    // Without a look at what is there, a stored object that lacks it could never get a status.
-    "rule": "!has(self.credentials) || has(self.credentials.k8sProviderID) || \
-             (has(self.delivery) && has(self.delivery.mode) && self.delivery.mode == 'Apply')",
-    "message": "credentials.k8sProviderID is required unless delivery.mode is Apply",
-}]))]
 pub struct OpenstackConfigSpec {
     /// UUIDs of the target subnets, in order.
     #[serde(rename = "subnetIDs", default, skip_serializing_if = "Given::is_missing")]

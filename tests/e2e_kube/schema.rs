@@ -34,6 +34,12 @@ fn without(pointer: &str) -> Value {
     object
 }
 
+fn verified_without_provider() -> Value {
+    let mut object = without("/credentials/k8sProviderID");
+    object["spec"]["delivery"] = json!({"mode": "Verify", "kubeconfigSecretRef": {"name": "n"}});
+    object
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a cluster: make e2e-kube"]
 async fn what_cannot_work_is_refused_with_the_name_of_the_field() {
@@ -50,7 +56,6 @@ async fn what_cannot_work_is_refused_with_the_name_of_the_field() {
         (without("/credentials/projectID"), "spec.credentials.projectID"),
         (with("/credentials/projectID", json!("")), "spec.credentials.projectID"),
         (with("/credentials/k8sProviderID", json!("")), "spec.credentials.k8sProviderID"),
-        (without("/credentials/k8sProviderID"), "credentials.k8sProviderID is required unless"),
         (with("/delivery", json!({"mode": "Apply"})), "spec.delivery.kubeconfigSecretRef"),
         (
             with("/delivery", json!({"mode": "Push", "kubeconfigSecretRef": {"name": "n"}})),
@@ -76,12 +81,13 @@ async fn what_cannot_work_is_refused_with_the_name_of_the_field() {
         (with("/vmNames", json!([format!("{VM}?")])), "spec.vmNames[0]"),
         (with("/subnetIDs", json!(VM)), "spec.subnetIDs"),
         (with("/subnetName", json!(7)), "spec.subnetName"),
-        (without("/credentials/k8sProviderID"), "credentials.k8sProviderID"),
+        (without("/credentials/k8sProviderID"), "spec.credentials.k8sProviderID: Required"),
+        (verified_without_provider(), "spec.credentials.k8sProviderID: Required"),
         (with("/settings/contrabassTimeout", json!("1d")), "spec.settings.contrabassTimeout"),
         (with("/settings/pollSlowInterval", json!(120)), "spec.settings.pollSlowInterval"),
         (with("/settings/pollErrorInterval", json!("1 minute")), "spec.settings.pollErrorInterval"),
         (with("/settings/pollFastWindow", json!("-5s")), "spec.settings.pollFastWindow"),
-        (with("/settings/resyncInterval", json!("500ms")), "spec.settings.resyncInterval"),
+        (with("/settings/resyncInterval", json!("often")), "spec.settings.resyncInterval"),
         (with("/settings/includeExistingPorts", json!("yes")), "spec.settings.includeExistingPorts"),
         (with("/settings/downPortFastRetryMax", json!("five")), "spec.settings.downPortFastRetryMax"),
         (
@@ -159,6 +165,8 @@ async fn a_stored_object_that_is_bad_gets_its_status_and_harms_nobody() {
     cluster.apply(&odd.to_string());
     let mut number = object("number");
     number["spec"]["credentials"]["k8sProviderID"] = json!({"id": 7});
+    number["spec"]["settings"]["resyncInterval"] = json!(7);
+    number["spec"]["delivery"] = json!("direct");
     cluster.apply(&number.to_string());
     cluster.install_crd();
     let mut world = cluster.world();
@@ -170,7 +178,7 @@ async fn a_stored_object_that_is_bad_gets_its_status_and_harms_nobody() {
         ("bad", ["spec.vmNames: ", "spec.settings.pollFastInterval: "]),
         ("empty", ["spec.vmNames: ", "spec.credentials.projectID: "]),
         ("odd", ["spec.credentials: ", "spec.credentials"]),
-        ("number", ["spec.credentials.k8sProviderID: ", "k8sProviderID"]),
+        ("number", ["spec.settings.resyncInterval: ", "spec.delivery: "]),
     ] {
         let object = cluster.until_condition(name, "Ready", "False").await;
         let ready = condition(&object, "Ready");

@@ -114,13 +114,9 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Given::is_missing")]
     #[schemars(extend("enum" = ["Retain", "Prune"]))]
     pub removal_policy: Given<String>,
-    /// Send everything again this often, even if nothing changed. Not set or 0: never.
+    /// Send everything again this often, even if nothing changed; at least 1s. Not set or 0: never.
     #[serde(default, skip_serializing_if = "Given::is_missing")]
     #[schemars(length(max = 64), regex(pattern = DURATION))]
-    #[schemars(extend("x-kubernetes-validations" = [{
-        "rule": "duration(self) == duration('0s') || duration(self) >= duration('1s')",
-        "message": "must be 0s (never) or at least 1s",
-    }]))]
     pub resync_interval: Given<String>,
     /// PEM certificates that are trusted for this object's endpoints, beside the operator's own.
     #[serde(default, skip_serializing_if = "Given::is_missing")]

@@ -1,6 +1,5 @@
 use std::path::Path;
 
-use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
 use super::*;
@@ -31,7 +30,7 @@ fn schemas(path: &str, schema: &Value, all: &mut Vec<(String, Value)>) {
 }
 
 fn all_schemas() -> Vec<(String, Value)> {
-    let crd = serde_json::to_value(OpenstackConfig::crd()).unwrap();
+    let crd = serde_json::to_value(crate::kube::crd::definition()).unwrap();
     let mut all = Vec::new();
     let root = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     schemas("", root, &mut all);
@@ -84,7 +83,7 @@ fn the_names_that_follow_no_rule_are_written_as_before() {
 
 #[test]
 fn the_crd_has_its_short_name_category_columns_and_status() {
-    let crd = serde_json::to_value(OpenstackConfig::crd()).unwrap();
+    let crd = serde_json::to_value(crate::kube::crd::definition()).unwrap();
     assert_eq!(crd["metadata"]["name"], "openstackconfigs.multinic.example.com");
     assert_eq!(crd["spec"]["names"]["shortNames"], json!(["oscfg"]));
     assert_eq!(crd["spec"]["names"]["categories"], json!(["multinic"]));

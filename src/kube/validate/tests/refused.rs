@@ -1,11 +1,9 @@
 //! What is refused, and how it is told.
 
-use kube::CustomResourceExt;
 use multinic_actors::domain::reason::Reason;
 use secrecy::ExposeSecret;
 
 use super::*;
-use crate::kube::openstack_config::OpenstackConfig;
 
 #[test]
 fn a_missing_field_is_told_by_name() {
@@ -79,7 +77,7 @@ fn properties(at: &str, schema: &Value, all: &mut Vec<(String, String)>) {
 
 #[test]
 fn each_field_of_the_schema_is_read_and_a_wrong_type_is_told_without_the_value() {
-    let crd = serde_json::to_value(OpenstackConfig::crd()).unwrap();
+    let crd = serde_json::to_value(crate::kube::crd::definition()).unwrap();
     let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     let mut all = Vec::new();
     properties("/spec", spec, &mut all);
