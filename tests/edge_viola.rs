@@ -130,13 +130,13 @@ async fn the_request_is_the_documented_one() {
 
 #[tokio::test]
 async fn every_answer_has_its_meaning_and_its_text() {
-    use PostFailure::{Refused, Rejected, ServerError, Unavailable};
+    use PostFailure::{Refused, Rejected, ServerError, Unavailable, UnknownOutcome};
     let cases = [
-        (408, Unavailable),
+        (408, UnknownOutcome),
         (429, Unavailable),
-        (502, Unavailable),
-        (503, Unavailable),
-        (504, Unavailable),
+        (502, UnknownOutcome),
+        (503, UnknownOutcome),
+        (504, UnknownOutcome),
         (400, Refused),
         (409, Refused),
         (413, Refused),

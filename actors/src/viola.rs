@@ -175,6 +175,8 @@ pub struct State {
     /// The trace of the round whose outcome is to be sent.
     span: Span,
     flight: Option<Flight>,
+    /// Nodes whose departure the inventory was told of, until they have arrived.
+    announced: BTreeSet<NodeName>,
     post: TaskSlot,
     wake: TimerSlot,
     down_retry: Option<DownPortRetry>,
@@ -217,6 +219,7 @@ impl Actor for Viola {
             waiting: Waiting::default(),
             span: Span::none(),
             flight: None,
+            announced: BTreeSet::new(),
             post: TaskSlot::new(),
             wake: TimerSlot::new(),
             down_retry: kept.as_ref().and_then(|kept| kept.down_port_retry.clone()),
@@ -351,6 +354,7 @@ impl Viola {
             flight.former.get_or_insert(former);
         }
         state.settled = Settled::default();
+        state.announced.clear();
         state.down_sent.clear();
     }
 

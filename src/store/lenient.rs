@@ -22,6 +22,8 @@ struct RecordDto {
     config: NodeDto,
     last_config_hash: Option<ConfigHash>,
     updated_at: Option<Value>,
+    #[serde(default)]
+    in_doubt: bool,
     owner: Option<Value>,
 }
 
@@ -66,6 +68,7 @@ pub(super) fn record(value: &Value) -> Result<Record, String> {
         provider_id: dto.provider_id.into(),
         last_config_hash: dto.last_config_hash.unwrap_or_else(|| config.hash()),
         updated_at: timestamp(dto.updated_at.as_ref().and_then(Value::as_str)),
+        in_doubt: dto.in_doubt,
         owner: dto.owner.and_then(|owner| Owner::deserialize(owner).ok()),
         node_name,
         instance_id,

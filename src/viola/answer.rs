@@ -77,7 +77,8 @@ fn failure(kind: &ErrorKind) -> PostFailure {
             PostFailure::Unavailable
         }
         ErrorKind::Status { code, .. } => match code {
-            408 | 429 | 502..=504 => PostFailure::Unavailable,
+            408 | 502..=504 => PostFailure::UnknownOutcome,
+            429 => PostFailure::Unavailable,
             400 | 409 | 413 | 422 => PostFailure::Refused,
             500 => PostFailure::ServerError,
             _ => PostFailure::Rejected,
@@ -161,7 +162,8 @@ mod tests {
                 assert_eq!(failure(&kind), expected, "{code}");
             }
         };
-        check(&[408, 429, 502, 503, 504], PostFailure::Unavailable);
+        check(&[408, 502, 503, 504], PostFailure::UnknownOutcome);
+        check(&[429], PostFailure::Unavailable);
         check(&[400, 409, 413, 422], PostFailure::Refused);
         check(&[500], PostFailure::ServerError);
         check(&[301, 302, 307, 308, 401, 403, 404, 405, 410, 501, 505], PostFailure::Rejected);

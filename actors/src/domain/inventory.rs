@@ -37,6 +37,9 @@ pub struct Record {
     pub last_config_hash: ConfigHash,
     /// When a change of it was last delivered.
     pub updated_at: Timestamp,
+    /// Something else may have been sent to the node: a POST left, and no answer to it is kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_doubt: bool,
     /// Whose node it is; missing in the previous operator's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
@@ -176,6 +179,15 @@ pub enum Event {
         /// Nodes that are the config's, for records that do not say so yet.
         nodes: Vec<NodeName>,
     },
+    /// A POST leaves that brings these nodes something else than their records say.
+    Departing {
+        /// The config.
+        owner: Owner,
+        /// Where.
+        provider: ProviderId,
+        /// The nodes.
+        nodes: Vec<NodeName>,
+    },
     /// Nodes were taken by the receiver.
     Delivered {
         /// The config.
@@ -245,6 +257,14 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) -> bool {
             changed |= adopted;
             changed
         }
+        Event::Departing { owner, provider, nodes } => {
+            let mut changed = false;
+            for node in nodes {
+                changed |= doubt(snapshot, provider, node);
+            }
+            count(snapshot, owner, changed, &[]);
+            changed
+        }
         Event::Delivered { owner, provider, nodes, at } => {
             let mut displaced = Vec::new();
             let mut changed = false;
@@ -310,6 +330,17 @@ impl ConfigState {
     }
 }
 
+/// Marks a record: what is wanted of the node next is sent, even if it is what the record says.
+fn doubt(snapshot: &mut Snapshot, provider: &ProviderId, node: &NodeName) -> bool {
+    let key = RecordKey { provider: provider.clone(), node: node.clone() };
+    let Some(record) = snapshot.records.get(&key).filter(|record| !record.in_doubt) else {
+        return false;
+    };
+    let doubted = Record { in_doubt: true, ..Record::clone(record) };
+    snapshot.records.insert(key, Arc::new(doubted));
+    true
+}
+
 fn adopt(
     snapshot: &mut Snapshot,
     provider: &ProviderId,
@@ -337,8 +368,13 @@ fn deliver(
     displaced: &mut Vec<ConfigName>,
 ) -> bool {
     let key = RecordKey { provider: provider.clone(), node: node.node_name.clone() };
-    if snapshot.records.get(&key).is_some_and(|record| record.config.is_same(node)) {
-        return adopt(snapshot, provider, &node.node_name, owner, displaced);
+    if let Some(record) = snapshot.records.get(&key).filter(|record| record.config.is_same(node)) {
+        let is_answered = record.in_doubt;
+        if is_answered {
+            let certain = Record { in_doubt: false, ..Record::clone(record) };
+            snapshot.records.insert(key, Arc::new(certain));
+        }
+        return is_answered | adopt(snapshot, provider, &node.node_name, owner, displaced);
     }
     displaced.extend(snapshot.records.get(&key).and_then(|record| other_owner(record, owner)));
     // A VM that was renamed moves its record.
@@ -355,6 +391,7 @@ fn deliver(
         config: Arc::clone(node),
         last_config_hash: node.hash(),
         updated_at: at,
+        in_doubt: false,
         owner: Some(owner.clone()),
     };
     snapshot.records.insert(key, Arc::new(record));

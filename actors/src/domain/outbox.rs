@@ -34,7 +34,8 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 pub struct Outbox {
     entries: BTreeMap<NodeName, Entry>,
     delivered: Delivered,
-    /// Nodes that may have something else than `delivered` says: a POST for them ended without an answer.
+    /// Nodes that may have something else than `delivered` says: a POST for them ended with no answer, or with
+    /// one that does not say that it was not carried out.
     in_doubt: BTreeSet<NodeName>,
     flight: Option<Flight>,
     /// Parts of a refused batch that are still to be tried, each on its own.
@@ -175,11 +176,16 @@ impl Outbox {
         };
     }
 
-    /// Takes over what the inventory knows. What was delivered since is newer and stays.
-    pub fn learn(&mut self, delivered: Arc<NodeConfig>) {
-        if self.delivered.get(&delivered.node_name).is_none() {
-            self.delivered.insert(delivered);
+    /// Takes over what the inventory knows, and whether that is in doubt. What was delivered since is newer and
+    /// stays.
+    pub fn learn(&mut self, delivered: Arc<NodeConfig>, is_in_doubt: bool) {
+        if self.delivered.get(&delivered.node_name).is_some() {
+            return;
         }
+        if is_in_doubt {
+            self.doubt(delivered.node_name.clone());
+        }
+        self.delivered.insert(delivered);
     }
 
     /// What VMs other than these were sent does not count any more.
@@ -187,8 +193,12 @@ impl Outbox {
         self.delivered.retain_vms(vms);
     }
 
-    /// Another config delivered this to the node, later than anything that was sent from here.
-    pub fn learn_foreign(&mut self, delivered: Arc<NodeConfig>) {
+    /// Another config delivered this to the node, later than anything that was sent from here, or something else
+    /// of which nothing was heard.
+    pub fn learn_foreign(&mut self, delivered: Arc<NodeConfig>, is_in_doubt: bool) {
+        if is_in_doubt {
+            self.doubt(delivered.node_name.clone());
+        }
         self.delivered.insert(delivered);
     }
 
@@ -205,7 +215,17 @@ impl Outbox {
 
     /// The node may have been sent something of which nothing was heard: whatever is wanted next is sent.
     pub fn doubt(&mut self, node: NodeName) {
-        self.in_doubt.insert(node);
+        if !planted::is(Bug::NoDoubt) {
+            self.in_doubt.insert(node);
+        }
+    }
+
+    /// What is to be sent and is not what the node has, as far as is known.
+    pub fn changes(&self) -> impl Iterator<Item = &Arc<NodeConfig>> {
+        self.entries
+            .iter()
+            .filter(|(name, entry)| self.is_changed(name, entry))
+            .map(|(_, entry)| &entry.wanted)
     }
 
     /// What a node was sent.
@@ -404,6 +424,10 @@ impl Outbox {
                     if owed.contains(&node.node_name) {
                         self.resend(&node.node_name);
                     }
+                    // What failed may be half done: a deadline there, a connection to the cluster lost.
+                    if !why.is_conflict {
+                        self.doubt(node.node_name.clone());
+                    }
                     finished.refused += self.refuse(&node, why, now);
                 }
             }
@@ -441,6 +465,9 @@ impl Outbox {
 
     fn failed(&mut self, flight: Flight, error: PostError, now: Instant) -> Finished {
         let failure = Some(error.message.clone());
+        if error.failure.leaves_doubt() {
+            flight.nodes.iter().for_each(|node| self.doubt(node.node_name.clone()));
+        }
         match error.failure {
             PostFailure::Refused => {
                 self.refused_in_a_row += 1;
@@ -457,9 +484,6 @@ impl Outbox {
             }
             PostFailure::ServerError => self.note_server_error(&flight),
             PostFailure::UnknownOutcome => {
-                if !planted::is(Bug::NoDoubt) {
-                    self.in_doubt.extend(flight.nodes.iter().map(|node| node.node_name.clone()));
-                }
                 for sent in flight.nodes.iter().filter(|_| planted::is(Bug::OldListSentAgain)) {
                     let entry = self.entries.get_mut(&sent.node_name);
                     entry.into_iter().for_each(|entry| entry.wanted = Arc::clone(sent));

@@ -39,14 +39,22 @@ pub struct PostError {
 /// The kinds of failure that are handled differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PostFailure {
-    /// The request may have been carried out: a timeout, or a connection lost after sending.
+    /// The request may have been carried out: a timeout, a connection lost after sending, 408, 502–504 (a
+    /// gateway's word says nothing about the service behind it).
     UnknownOutcome,
-    /// It was not carried out and may be repeated: no connection, 408, 429, 502–504.
+    /// It was not carried out and may be repeated: no connection, 429.
     Unavailable,
     /// 400, 409, 413, 422: some node of the batch is refused.
     Refused,
-    /// 500: refused if it happens twice for one batch.
+    /// 500: refused if it happens twice for one batch; a part may have been carried out.
     ServerError,
     /// 401, 403, 404, 405, 3xx: nothing of this config can be delivered.
     Rejected,
+}
+
+impl PostFailure {
+    /// Whether the nodes may have what was sent to them all the same.
+    pub fn leaves_doubt(self) -> bool {
+        matches!(self, Self::UnknownOutcome | Self::ServerError)
+    }
 }

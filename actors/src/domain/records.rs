@@ -136,6 +136,7 @@ mod tests {
             config: Arc::new(node(&node_name, &format!("vm-{vm}"), &[(0, 1)])),
             last_config_hash: node(&node_name, "vm", &[(0, 1)]).hash(),
             updated_at: at(0),
+            in_doubt: false,
             owner: by.map(|by| owner(&format!("o{by}"), 0)),
         }
     }

@@ -113,7 +113,7 @@ impl World {
             decisions.insert(VmId::new(vm), decision);
         }
         for record in self.snapshot.records.values() {
-            self.outbox.learn(Arc::clone(&record.config));
+            self.outbox.learn(Arc::clone(&record.config), record.in_doubt);
         }
         self.settled = settle(
             &decisions,

@@ -89,6 +89,13 @@ fn is_worthless_after(old: &mut Event, new: &Event) -> bool {
             nodes.retain(|node| !names.contains(&node.node_name) && !vms.contains(&node.instance_id));
             nodes.is_empty()
         }
+        (
+            Event::Departing { provider, nodes, .. },
+            Event::Delivered { provider: new_provider, nodes: new_nodes, .. },
+        ) if provider == new_provider => {
+            nodes.retain(|node| new_nodes.iter().all(|new| new.node_name != *node));
+            nodes.is_empty()
+        }
         (Event::Allocated { allocations, .. }, Event::Allocated { allocations: new_allocations, .. }) => {
             allocations.retain(|vm, _| !new_allocations.contains_key(vm));
             old == new

@@ -56,17 +56,45 @@ impl Viola {
                     if planted::is(Bug::ClaimNotChecked) {
                         lost.clear();
                     }
-                    if lost.is_empty() {
+                    if lost.is_empty() && !self.announce(state, &nodes) {
                         self.depart(state, id, nodes);
                         break;
                     }
-                    // Taken over since the round: the next round tells why.
                     self.claims.end_post(&state.config.id.name);
+                    // Taken over since the round: the next round tells why.
                     lost.iter().for_each(|node| state.outbox.forget(node));
                     state.outbox.abandon(id);
+                    if state.ledger.holds_back_posts() {
+                        break;
+                    }
                 }
             }
         }
+    }
+
+    /// Has kept that these nodes may get something else than their records say: a process that ends amid a POST
+    /// hears no answer, and the next one must not take the records' word for it. Whether that is still to be kept.
+    pub(super) fn announce(&self, state: &mut State, nodes: &[Arc<NodeConfig>]) -> bool {
+        if planted::is(Bug::NoDoubt) {
+            return false;
+        }
+        let provider = &state.config.provider;
+        let persisted = self.inventory.snapshot();
+        let is_new = |node: &&Arc<NodeConfig>| {
+            let name = &node.node_name;
+            let key = RecordKey { provider: provider.clone(), node: name.clone() };
+            let recorded = persisted.records.get(&key).map(|record| &record.config);
+            let known = recorded.into_iter().chain(state.outbox.delivered_at(name));
+            !state.announced.contains(name) && known.into_iter().any(|has| !has.is_same(node))
+        };
+        let nodes: Vec<_> = nodes.iter().filter(is_new).map(|node| node.node_name.clone()).collect();
+        if nodes.is_empty() {
+            return false;
+        }
+        state.announced.extend(nodes.iter().cloned());
+        let owner = owner_of(&state.config);
+        self.remember(state, Event::Departing { owner, provider: provider.clone(), nodes }, true);
+        true
     }
 
     pub(super) fn depart(&self, state: &mut State, id: u64, nodes: Vec<Arc<NodeConfig>>) {
@@ -122,6 +150,9 @@ impl Viola {
     fn record_deliveries(&self, state: &mut State, config: &Arc<Config>, finished: &Finished) {
         if finished.accepted.is_empty() {
             return;
+        }
+        for accepted in &finished.accepted {
+            state.announced.remove(&accepted.node.node_name);
         }
         state.changes += finished.accepted.iter().filter(|accepted| accepted.is_change).count() as u64;
         self.tell_changes(state, config, finished);

@@ -100,6 +100,11 @@ impl Viola {
         state.note_waiting();
         state.note_empty();
         self.remember_allocations(state, &owner);
+        if !state.config.paused {
+            // With the allocations, in one write.
+            let changes: Vec<_> = state.outbox.changes().cloned().collect();
+            self.announce(state, &changes);
+        }
         self.observe_down_ports(state);
         // What is outstanding is told before what the round came to: it is not done before it is delivered.
         self.report(state);
@@ -122,8 +127,10 @@ impl Viola {
         for record in of_vms.chain(at_nodes) {
             let delivered = Arc::clone(&record.config);
             match &record.owner {
-                Some(owner) if &owner.id.name != name => state.outbox.learn_foreign(delivered),
-                _ => state.outbox.learn(delivered),
+                Some(owner) if &owner.id.name != name => {
+                    state.outbox.learn_foreign(delivered, record.in_doubt);
+                }
+                _ => state.outbox.learn(delivered, record.in_doubt),
             }
         }
     }

@@ -102,6 +102,46 @@ async fn a_post_under_way_when_viola_died_is_in_doubt() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_post_under_way_when_the_process_died_is_in_doubt_in_the_next_one() {
+    for ending in [Ending::Crash, Ending::Stop] {
+        let a = config("a").vms(2);
+        let mut world = Harness::with(&a, 1).await;
+        world.until_delivered(&a).await;
+        world.viola.of("a").next_is_taken_and_hangs();
+        world.cloud.mtu_is(1400);
+        world.until("the change is there, without an answer", |world| mtu(world, "node-a-1") == 1400).await;
+        world.cloud.mtu_is(1450);
+        world.restart(ending).await;
+        world.declare(&a);
+        world.synced();
+        world.until("the nodes have their first state again", |world| mtu(world, "node-a-1") == 1450).await;
+        world.pass(600 * SECOND).await;
+        world.restart(ending).await;
+        world.declare(&a);
+        world.synced();
+        world.pass(600 * SECOND).await;
+        assert_eq!(world.viola.posts().len(), 3, "no doubt is left: {}", world.describe());
+        world.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_leaves_before_it_is_kept_that_it_may() {
+    let a = config("a").vms(1);
+    let world = Harness::with(&a, 1).await;
+    world.until_delivered(&a).await;
+    world.store.saves_take(8 * SECOND);
+    world.cloud.mtu_is(1400);
+    world.declare(&a.clone().generation(2));
+    world.pass(5 * SECOND).await;
+    assert_eq!(world.viola.posts().len(), 1, "the store is not done");
+    world.until("the change is sent", |world| mtu(world, "node-a-1") == 1400).await;
+    assert!(world.record("node-a-1").unwrap().in_doubt);
+    world.until("its answer is kept", |world| !world.record("node-a-1").unwrap().in_doubt).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_delivery_that_is_not_persisted_yet_is_known_to_a_restarted_viola() {
     let a = config("a").vms(2);
     let mut world = Harness::new();

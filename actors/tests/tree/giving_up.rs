@@ -160,10 +160,10 @@ async fn an_inventory_that_fails_for_long_loses_nothing() {
     let world = Harness::with(&a, 1).await;
     world.until_delivered(&a).await;
     world.pass(SECOND).await;
-    world.faults.always_panic("inventory", "inventory");
-    // The mtu needs no new index, so nothing holds the POST back; the new NIC does.
+    world.viola.of("a").takes(3 * SECOND);
     world.cloud.mtu_is(1400);
     world.until("it is sent", |world| world.viola.posts().len() == 2).await;
+    world.faults.always_panic("inventory", "inventory");
     world.cloud.vm("a-1").gets(nic(7));
     world.pass(1200 * SECOND).await;
     assert_eq!(world.viola.posts().len(), 2, "an index that is not stored is not used");

@@ -187,9 +187,10 @@ async fn a_stop_right_after_the_inventory_came_back_forgets_no_delivery() {
     world.until_delivered(&a).await;
     world.pass(SECOND).await;
     // The inventory dies of the delivery; the viola actor has not told it again yet.
-    world.faults.panic_at("inventory", "Record");
+    world.viola.of("a").takes(3 * SECOND);
     world.cloud.mtu_is(1400);
     world.until("it is sent", |world| world.viola.posts().len() == 2).await;
+    world.faults.panic_at("inventory", "Record");
     world.until("the inventory is away", |world| world.actors("inventory").is_empty()).await;
     world.until("the inventory is back", |world| world.actors("inventory").len() == 1).await;
     let kept =

@@ -105,7 +105,9 @@ type Applied<'a> = (&'a Arc<NodeConfig>, Result<(), ApplyError>);
 fn answer(results: &[Applied<'_>]) -> Result<PostAnswer, (PostFailure, String)> {
     let errors = || results.iter().filter_map(|(_, result)| result.as_ref().err());
     if let Some(error) = errors().find(|error| is_about_all(error) || may_pass(error)) {
-        return Err((kind(error), said(error)));
+        let is_begun = results.iter().any(|(_, result)| result.is_ok());
+        let kind = if is_begun { PostFailure::UnknownOutcome } else { kind(error) };
+        return Err((kind, said(error)));
     }
     let is_forbidden =
         |error: &ApplyError| matches!(error, ApplyError::Call(error) if error.code() == Some(403));
@@ -129,8 +131,12 @@ fn answer(results: &[Applied<'_>]) -> Result<PostAnswer, (PostFailure, String)> 
 fn kind(error: &ApplyError) -> PostFailure {
     match error {
         ApplyError::Call(CallError::TimedOut | CallError::Unreachable(_)) => PostFailure::UnknownOutcome,
-        ApplyError::Call(error) if matches!(error.code(), Some(401 | 404)) => PostFailure::Rejected,
-        _ => PostFailure::Unavailable,
+        ApplyError::Call(error) => match error.code() {
+            Some(401 | 404) => PostFailure::Rejected,
+            Some(408 | 500..) => PostFailure::UnknownOutcome,
+            _ => PostFailure::Unavailable,
+        },
+        ApplyError::Conflict(_) | ApplyError::Unsteady => PostFailure::Unavailable,
     }
 }
 
@@ -205,14 +211,17 @@ mod tests {
     fn a_failure_of_the_cluster_is_none_of_a_node() {
         let (a, b) = (node("a"), node("b"));
         let check = |error: ApplyError, expect: PostFailure| {
-            let found = answer(&[(&a, Ok(())), (&b, Err(error.clone()))]).unwrap_err().0;
+            let found = answer(&[(&a, Err(error.clone())), (&b, Err(error.clone()))]).unwrap_err().0;
             assert_eq!(found, expect, "{error}");
+            let begun = answer(&[(&a, Ok(())), (&b, Err(error.clone()))]).unwrap_err().0;
+            assert_eq!(begun, PostFailure::UnknownOutcome, "{error}: one of them has it");
         };
         check(ApplyError::Call(CallError::TimedOut), PostFailure::UnknownOutcome);
         check(ApplyError::Call(CallError::Unreachable("x".to_owned())), PostFailure::UnknownOutcome);
         check(refused(401), PostFailure::Rejected);
         check(refused(404), PostFailure::Rejected);
-        check(refused(503), PostFailure::Unavailable);
+        check(refused(503), PostFailure::UnknownOutcome);
+        check(refused(429), PostFailure::Unavailable);
         assert_eq!(answer(&[(&a, Err(refused(403)))]).unwrap_err().0, PostFailure::Rejected);
         assert_eq!(answer(&[(&a, Ok(()))]).unwrap(), PostAnswer::AllAccepted);
     }

@@ -10,6 +10,11 @@ fn key(node: &str) -> RecordKey {
     RecordKey { provider: "k8s".into(), node: name(node) }
 }
 
+fn departing(owner: &Owner, nodes: &[&str]) -> Event {
+    let nodes = nodes.iter().map(|name| NodeName::new(name).unwrap()).collect();
+    Event::Departing { owner: owner.clone(), provider: "k8s".into(), nodes }
+}
+
 fn delivered(owner: &Owner, nodes: &[NodeConfig], seconds: i64) -> Event {
     Event::Delivered { owner: owner.clone(), provider: "k8s".into(), nodes: shared(nodes), at: at(seconds) }
 }
@@ -64,6 +69,7 @@ fn a_delivered_node_is_recorded_with_its_hash_owner_and_time() {
         config: Arc::new(worker(&[(0, 1)])),
         last_config_hash: worker(&[(0, 1)]).hash(),
         updated_at: at(10),
+        in_doubt: false,
         owner: Some(a),
     };
     assert_eq!(record(&snapshot, "worker-1"), &expect);
@@ -79,6 +85,28 @@ fn a_re_send_leaves_the_record_as_it_is() {
     assert_eq!(snapshot, before);
     assert!(apply(&mut snapshot, &delivered(&a, &[worker(&[(0, 2)])], 100)));
     assert_eq!(record(&snapshot, "worker-1").updated_at, at(100));
+}
+
+#[test]
+fn a_post_without_an_answer_leaves_its_nodes_in_doubt() {
+    let a = owner("a", 0);
+    let (first, second) = (worker(&[(0, 1)]), worker(&[(0, 2)]));
+    let left =
+        after(&[delivered(&a, std::slice::from_ref(&first), 1), departing(&a, &["worker-1", "unknown"])]);
+    assert_eq!(left.records.len(), 1);
+    assert!(record(&left, "worker-1").in_doubt && record(&left, "worker-1").config.is_same(&first));
+    assert!(through_json(record(&left, "worker-1")).in_doubt);
+    assert_eq!(state(&left, &a).revision, 2, "other stores are told too");
+    for taken in [&second, &first] {
+        let mut answered = left.clone();
+        assert!(apply(&mut answered, &delivered(&a, std::slice::from_ref(taken), 2)));
+        assert!(
+            !record(&answered, "worker-1").in_doubt && record(&answered, "worker-1").config.is_same(taken)
+        );
+        assert_eq!(state(&answered, &a).revision, 3);
+    }
+    let mut again = left.clone();
+    assert!(!apply(&mut again, &departing(&a, &["worker-1"])), "one write is enough");
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn what_is_wanted_is_sent_once() {
 #[test]
 fn what_the_inventory_knows_is_not_sent_again() {
     let mut bench = bench();
-    bench.outbox.learn(list("a", 1));
+    bench.outbox.learn(list("a", 1), false);
     bench.want(&[("a", 1)]);
     assert!(bench.is_idle() && bench.outbox.is_delivered(&name("a")));
 }
@@ -129,7 +129,7 @@ fn what_the_inventory_knows_is_not_sent_again() {
 fn what_was_delivered_since_is_newer_than_the_inventory() {
     let mut bench = bench();
     bench.delivers(&[("a", 2)]);
-    bench.outbox.learn(list("a", 1));
+    bench.outbox.learn(list("a", 1), false);
     assert_eq!(bench.outbox.delivered_at(&name("a")), Some(&list("a", 2)));
 }
 
@@ -205,7 +205,7 @@ fn a_node_that_was_lost_to_another_config_during_its_post_is_not_recorded() {
 #[test]
 fn a_renamed_vm_has_one_record() {
     let mut bench = bench();
-    bench.outbox.learn(Arc::new(node("old", "vm-1", &[(0, 1)])));
+    bench.outbox.learn(Arc::new(node("old", "vm-1", &[(0, 1)])), false);
     let moved = Arc::new(node("new", "vm-1", &[(0, 1)]));
     let want = Wanted { vm: "vm-1".into(), node: Arc::clone(&moved), down: BTreeSet::new() };
     bench.outbox.want(&[(name("new"), want)].into());
@@ -219,8 +219,8 @@ fn a_renamed_vm_has_one_record() {
 #[test]
 fn two_vms_that_swap_their_names_both_arrive() {
     let mut bench = bench();
-    bench.outbox.learn(Arc::new(node("a", "vm-1", &[(0, 1)])));
-    bench.outbox.learn(Arc::new(node("b", "vm-2", &[(0, 2)])));
+    bench.outbox.learn(Arc::new(node("a", "vm-1", &[(0, 1)])), false);
+    bench.outbox.learn(Arc::new(node("b", "vm-2", &[(0, 2)])), false);
     let want = |text: &str, vm: &str, n| {
         let node = Arc::new(node(text, vm, &[(0, n)]));
         (name(text), Wanted { vm: vm.into(), node, down: BTreeSet::new() })
@@ -293,7 +293,7 @@ fn a_refused_content_that_is_delivered_otherwise_is_not_waited_for() {
     bench.want(&[("a", 1)]);
     let id = bench.departs(&[("a", 1)]);
     bench.fail(id, PostFailure::Refused);
-    bench.outbox.learn(list("a", 1));
+    bench.outbox.learn(list("a", 1), false);
     bench.now += 2 * REST;
     assert!(bench.is_idle());
 }
@@ -330,6 +330,53 @@ fn an_unknown_outcome_is_not_forgotten_while_the_node_is_skipped() {
     bench.want(&[]);
     bench.want(&[("a", 1)]);
     assert!(bench.is_idle());
+}
+
+#[test]
+fn what_may_be_half_done_is_put_right_although_it_was_taken_back() {
+    use PostFailure::{Refused, Rejected, ServerError, Unavailable, UnknownOutcome};
+    for (failure, is_in_doubt) in [
+        (UnknownOutcome, true),
+        (ServerError, true),
+        (Unavailable, false),
+        (Refused, false),
+        (Rejected, false),
+    ] {
+        let mut bench = bench();
+        bench.delivers(&[("a", 1)]);
+        bench.want(&[("a", 2)]);
+        let id = bench.departs(&[("a", 2)]);
+        bench.fail(id, failure);
+        bench.want(&[("a", 1)]);
+        bench.now += REST;
+        let next = bench.outbox.next(bench.now);
+        assert_eq!(matches!(next, Next::Post { .. }), is_in_doubt, "{failure:?}: {next:?}");
+    }
+}
+
+#[test]
+fn a_node_that_failed_alone_may_be_half_done() {
+    let mut bench = bench();
+    bench.delivers(&[("a", 1), ("b", 1)]);
+    bench.want(&[("a", 2), ("b", 2)]);
+    let id = bench.departs(&[("a", 2), ("b", 2)]);
+    let results = vec![result("a", Err("timed out")), result("b", Ok(()))];
+    bench.outbox.finish(id, Ok(PostAnswer::PerNode(results)), bench.now);
+    bench.want(&[("a", 1), ("b", 2)]);
+    let id = bench.departs(&[("a", 1)]);
+    bench.accept(id);
+    assert!(bench.is_idle());
+}
+
+#[test]
+fn a_record_in_doubt_is_sent_once_although_it_is_wanted() {
+    let mut bench = bench();
+    bench.outbox.learn(list("a", 1), true);
+    bench.want(&[("a", 1)]);
+    let id = bench.departs(&[("a", 1)]);
+    bench.accept(id);
+    bench.outbox.learn(list("a", 1), true);
+    assert!(bench.is_idle(), "what the inventory has not taken in yet is older than the answer");
 }
 
 #[test]

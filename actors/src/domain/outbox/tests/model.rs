@@ -26,10 +26,10 @@ enum Op {
 #[derive(Clone, Debug)]
 enum Answer {
     Accept,
-    /// Node by node: these are refused.
-    Refuse([bool; 4]),
-    /// Nothing is carried out.
-    Fail(PostFailure, Option<u64>),
+    /// Node by node: these fail, half done or not.
+    Refuse([bool; 4], bool),
+    /// The request fails. Whether it was carried out is seen where the failure does not tell.
+    Fail(PostFailure, Option<u64>, bool),
     /// No answer; carried out or not.
     Silence {
         is_carried_out: bool,
@@ -49,8 +49,9 @@ fn answers() -> impl Strategy<Value = Answer> {
     ]);
     prop_oneof![
         3 => Just(Answer::Accept),
-        1 => any::<[bool; 4]>().prop_map(Answer::Refuse),
-        3 => (failures, prop::option::of(0_u64..600)).prop_map(|(f, after)| Answer::Fail(f, after)),
+        1 => any::<([bool; 4], bool)>().prop_map(|(bad, is_half)| Answer::Refuse(bad, is_half)),
+        3 => (failures, prop::option::of(0_u64..600), any::<bool>())
+            .prop_map(|(failure, after, is_done)| Answer::Fail(failure, after, is_done)),
         2 => any::<bool>().prop_map(|is_carried_out| Answer::Silence { is_carried_out }),
     ]
 }
@@ -86,7 +87,7 @@ impl World {
     fn new(known: [u8; 4]) -> Self {
         let mut bench = bench();
         let known: BTreeMap<String, u8> = named(known);
-        known.iter().for_each(|(text, n)| bench.outbox.learn(list(text, *n)));
+        known.iter().for_each(|(text, n)| bench.outbox.learn(list(text, *n), false));
         let not_before = bench.now;
         Self {
             bench,
@@ -170,23 +171,25 @@ impl World {
                 nodes.iter().for_each(|row| self.take(row));
                 Ok(PostAnswer::AllAccepted)
             }
-            Answer::Refuse(bad) => {
+            Answer::Refuse(bad, is_half_done) => {
                 let is_bad = |text: &str| NODES.iter().zip(bad).any(|(node, bad)| *node == text && *bad);
                 nodes.iter().filter(|(text, _)| !is_bad(text)).for_each(|row| self.take(row));
+                let failed = nodes.iter().filter(|(text, _)| is_bad(text));
+                self.doubt(failed.cloned().collect(), *is_half_done);
                 let answer = |text: &str| result(text, if is_bad(text) { Err("no") } else { Ok(()) });
                 Ok(PostAnswer::PerNode(nodes.iter().map(|(text, _)| answer(text)).collect()))
             }
-            Answer::Fail(failure, retry_after) => {
+            Answer::Fail(failure, retry_after, is_carried_out) => {
+                if *failure == PostFailure::ServerError {
+                    self.doubt(nodes.clone(), *is_carried_out);
+                }
                 let is_pause = matches!(failure, PostFailure::Unavailable | PostFailure::Rejected);
                 let retry_after = retry_after.filter(|_| is_pause).map(Duration::from_secs);
                 self.not_before = self.bench.now + retry_after.unwrap_or_default();
                 Err(PostError { retry_after, ..error(*failure) })
             }
             Answer::Silence { is_carried_out } => {
-                self.may_repeat.extend(nodes.iter().map(|(text, _)| text.clone()));
-                if *is_carried_out {
-                    self.has.extend(nodes.iter().cloned());
-                }
+                self.doubt(nodes.clone(), *is_carried_out);
                 Err(error(PostFailure::UnknownOutcome))
             }
         };
@@ -203,6 +206,14 @@ impl World {
         for (text, content) in &self.acknowledged {
             let known = self.bench.outbox.delivered_at(&name(text)).map(|node| row(node).1);
             assert_eq!(known, Some(*content), "what {text} has is not known");
+        }
+    }
+
+    /// The receiver has these or not, and does not tell.
+    fn doubt(&mut self, nodes: Vec<(String, u8)>, is_carried_out: bool) {
+        self.may_repeat.extend(nodes.iter().map(|(text, _)| text.clone()));
+        if is_carried_out {
+            self.has.extend(nodes);
         }
     }
 
