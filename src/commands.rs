@@ -1,5 +1,12 @@
 //! What the binary can do, one command a file.
 
+/// Writes a line to the standard error, if somebody is there to read it (`eprintln!` panics if not).
+macro_rules! complain {
+    ($($text:tt)*) => {
+        drop(std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($text)*))))
+    };
+}
+
 mod demo;
 mod inventory;
 mod objects;
@@ -31,7 +38,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return print_out(&text);
         }
         Err(error) => {
-            eprintln!("{error}");
+            complain!("{error}");
             return ExitCode::from(2);
         }
     };
@@ -42,7 +49,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }) {
         Ok(traces) => traces,
         Err(problem) => {
-            eprintln!("{problem}");
+            complain!("{problem}");
             return ExitCode::from(2);
         }
     };
@@ -84,7 +91,7 @@ fn print_crd(kind: CrdKind) -> ExitCode {
     match yaml {
         Ok(yaml) => print_out(&yaml),
         Err(error) => {
-            eprintln!("the CustomResourceDefinition cannot be written: {error}");
+            complain!("the CustomResourceDefinition cannot be written: {error}");
             ExitCode::FAILURE
         }
     }
@@ -99,7 +106,7 @@ fn say(line: std::fmt::Arguments<'_>) {
 fn print_out(text: &str) -> ExitCode {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            eprintln!("the output cannot be written: {error}");
+            complain!("the output cannot be written: {error}");
             ExitCode::FAILURE
         }
         _ => ExitCode::SUCCESS,
@@ -142,7 +149,7 @@ fn on_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(work),
         Err(error) => {
-            eprintln!("the runtime cannot be started: {error}");
+            complain!("the runtime cannot be started: {error}");
             ExitCode::FAILURE
         }
     }

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use url::Url;
 
 pub use file::PolicyFile;
+use pattern::NO_HOST;
 pub use pattern::{HostPattern, Pattern};
 
 /// All rules, in order.
@@ -46,7 +47,7 @@ impl Policy {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let policy: Self = yaml_serde::from_str(text).map_err(|error| error.to_string())?;
+        let policy: Self = yaml_serde::from_str(text).map_err(|error| said(&error))?;
         match policy.rules.iter().position(|rule| rule.namespaces.is_empty()) {
             Some(index) => Err(format!("rule {} has no namespaces", index + 1)),
             None => Ok(policy),
@@ -125,6 +126,22 @@ impl Policy {
     }
 }
 
+/// The parser's words without what stands in the file, which may be another one than meant: with a secret.
+fn said(error: &yaml_serde::Error) -> String {
+    let text = error.to_string();
+    let at = error.location().map(|at| format!(" at line {} column {}", at.line(), at.column()));
+    let at = at.unwrap_or_default();
+    match (text.find("invalid "), text.rfind(", expected ")) {
+        (Some(start), Some(end)) if start < end => {
+            format!("{}another type or value than expected{}", &text[..start], &text[end..])
+        }
+        _ if text.contains("unknown field") || text.contains("missing field") || text.contains(NO_HOST) => {
+            text
+        }
+        _ => format!("no policy in YAML{at}"),
+    }
+}
+
 fn allows_host(rule: &Rule, url: &Url) -> bool {
     rule.endpoints.as_ref().is_none_or(|allowed| allowed.iter().any(|pattern| pattern.fits(url)))
 }
@@ -170,11 +187,20 @@ impl PolicyHandle {
     /// # Errors
     /// Why not.
     pub fn permits(&self, namespace: &str, url: &Url) -> Result<(), String> {
+        self.now().map_or(Ok(()), |policy| policy.permits(namespace, url))
+    }
+
+    /// The same for a delivery: the operator's own Viola is always allowed. Nothing else may go there: a
+    /// catalog that names it would be sent tokens.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn permits_delivery(&self, namespace: &str, url: &Url) -> Result<(), String> {
         let own = self.own_viola.as_deref().and_then(|own| Url::parse(own).ok());
         if own.is_some_and(|own| own.origin() == url.origin()) {
             return Ok(());
         }
-        self.now().map_or(Ok(()), |policy| policy.permits(namespace, url))
+        self.permits(namespace, url)
     }
 
     /// The object as it may be used: one outside the policy is invalid.
@@ -259,12 +285,29 @@ rules:
     }
 
     #[test]
-    fn the_operators_own_viola_is_always_allowed() {
+    fn the_operators_own_viola_is_always_allowed_and_for_deliveries_only() {
         let text = "rules: [{namespaces: ['*'], endpoints: [nothing.example.com]}]";
         let handle = PolicyHandle::fixed(Policy::parse(text).unwrap(), Some("http://viola.example.com:8080"));
-        let permits = |url: &str| handle.permits("n", &Url::parse(url).unwrap()).is_ok();
+        let permits = |url: &str| handle.permits_delivery("n", &Url::parse(url).unwrap()).is_ok();
         assert!(permits("http://viola.example.com:8080/v1/k8s"));
+        assert!(handle.permits("n", &Url::parse("http://viola.example.com:8080/v3").unwrap()).is_err());
         assert!(!permits("http://viola.example.com:8081/v1/k8s"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_policy_is_not_shown() {
+        for text in [
+            "hunter2",
+            "rules: hunter2",
+            "rules: [{namespaces: hunter2}]",
+            "rules: [{namespaces: [a], endpoints: [[hunter2]]}]",
+            "kind: Secret\ndata: {token: hunter2}",
+            "token: \"hunter2\nrules: []",
+            "rules: *hunter2",
+        ] {
+            let problem = Policy::parse(text).unwrap_err();
+            assert!(!problem.contains("hunter2"), "{text}: {problem}");
+        }
     }
 
     #[test]

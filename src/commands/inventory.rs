@@ -34,7 +34,7 @@ pub(super) async fn inventory(settings: Settings, stores: Stores, action: Invent
     match done {
         Ok(text) => super::print_out(&text),
         Err(problem) => {
-            eprintln!("inventory {word}: {problem}");
+            complain!("inventory {word}: {problem}");
             ExitCode::FAILURE
         }
     }
@@ -48,7 +48,7 @@ async fn list(client: &Client, settings: &Settings) -> Result<Listed, String> {
     let listed = StateApi::list(client, &settings.kube.namespaces).await;
     let listed = listed.map_err(|error| format!("the state ConfigMaps cannot be listed: {error}"))?;
     for problem in &listed.problems {
-        eprintln!("{problem}");
+        complain!("{problem}");
     }
     Ok(listed)
 }
@@ -92,7 +92,7 @@ async fn import(settings: &Settings, stores: Stores, file: &Path, force: bool) -
     let bytes = super::read(file)?;
     let loaded = store::decode(bytes.as_bytes()).map_err(|error| format!("{}: {error}", file.display()))?;
     for warning in &loaded.warnings {
-        eprintln!("{}: {warning}", file.display());
+        complain!("{}: {warning}", file.display());
     }
     let import = loaded.snapshot;
     // Both are read, and everything that speaks against it told, before anything is written.
@@ -162,7 +162,7 @@ async fn open(settings: &Settings) -> Result<(JsonFileStore, Snapshot), String> 
     let store = JsonFileStore::new(&settings.inventory.db_path);
     let loaded = store.load().await.map_err(|error| format!("{error}; stop the operator first"))?;
     for warning in &loaded.warnings {
-        eprintln!("{warning}");
+        complain!("{warning}");
     }
     Ok((store, loaded.snapshot))
 }
@@ -222,7 +222,7 @@ async fn prune_cluster(settings: &Settings, objects: &Objects, yes: bool) -> Res
         all.extend(gone);
         let refused = held(name, stored).filter(|_| objects.has(name));
         if let Some(holder) = refused {
-            eprintln!("{holder}: it is left alone");
+            complain!("{holder}: it is left alone");
         } else if yes {
             let mut rest = stored.snapshot.clone();
             forget(&mut rest, objects);

@@ -77,7 +77,7 @@ async fn until_synced(mut events: SourceEvents) -> Vec<Declared> {
         match event {
             SourceEvent::Apply(object) => drop(declared.insert(object.id().name.clone(), object)),
             SourceEvent::Delete(id) | SourceEvent::LetGo(id) => drop(declared.remove(&id.name)),
-            SourceEvent::FileProblem { path, problem } => eprintln!("{}: {problem}", path.display()),
+            SourceEvent::FileProblem { path, problem } => complain!("{}: {problem}", path.display()),
             SourceEvent::Synced => break,
             SourceEvent::FirstSeen { .. } | SourceEvent::FileRecovered { .. } => {}
         }

@@ -36,7 +36,7 @@ pub(super) async fn plan(settings: Settings, plan: Plan) -> ExitCode {
             }
         }
         Err(problem) => {
-            eprintln!("plan: {problem}");
+            complain!("plan: {problem}");
             ExitCode::FAILURE
         }
     }
@@ -130,10 +130,10 @@ fn from_file(settings: &Settings, plan: &Plan, file: &Path) -> Result<Objects, S
     let now = Timestamp::now();
     let is_dated = |raw: &RawObject| plan.created.or(raw.created).is_some();
     if !parsed.objects.configs.iter().all(is_dated) {
-        eprintln!(
+        complain!(
             "plan: an object without a creation time is planned as if it was created now: older ports are"
         );
-        eprintln!("      left out as BeforeBaseline; give the time with --created");
+        complain!("      left out as BeforeBaseline; give the time with --created");
     }
     let life = |raw: &RawObject| Life {
         uid: raw.uid.clone().unwrap_or_else(|| "".into()),

@@ -155,17 +155,22 @@ pub enum TlsIo {
     Handshake(Box<tokio_rustls::Accept<TcpStream>>),
     /// One.
     Stream(Box<TlsStream<TcpStream>>),
+    /// It was no TLS, or the handshake failed.
+    Failed,
 }
 
 impl TlsIo {
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&mut TlsStream<TcpStream>>> {
         if let Self::Handshake(handshake) = self {
-            let stream = ready!(Pin::new(handshake.as_mut()).poll(cx))?;
-            *self = Self::Stream(Box::new(stream));
+            // The end of a handshake comes once; who serves the connection may ask again after a failure.
+            let ended = ready!(Pin::new(handshake.as_mut()).poll(cx));
+            *self = Self::Failed;
+            *self = Self::Stream(Box::new(ended?));
         }
         match self {
             Self::Stream(stream) => Poll::Ready(Ok(stream)),
             Self::Handshake(_) => Poll::Pending,
+            Self::Failed => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 }
@@ -192,7 +197,7 @@ impl AsyncWrite for TlsIo {
         match self.get_mut() {
             Self::Stream(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
             // There is nothing to say goodbye to.
-            Self::Handshake(_) => Poll::Ready(Ok(())),
+            Self::Handshake(_) | Self::Failed => Poll::Ready(Ok(())),
         }
     }
 }
@@ -202,6 +207,7 @@ mod tests {
     use super::*;
     use crate::http::{ServeLimits, serve};
     use axum::{Router, routing::get};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio_util::sync::CancellationToken;
 
     fn write_certificate(folder: &std::path::Path) -> (Certificate, String) {
@@ -235,6 +241,27 @@ mod tests {
         assert_eq!(answer.text().await.unwrap(), "ok");
         stop.cancel();
         server.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_speaks_no_tls_is_let_go_quietly() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut listener = TlsListener::self_made(listener, "pod-1").unwrap();
+        for said in ["GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n", "x", ""] {
+            let mut client = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            let (mut served, _) = listener.accept().await;
+            client.write_all(said.as_bytes()).await.unwrap();
+            client.shutdown().await.unwrap();
+            let mut bytes = [0; 8];
+            // As the server does: it reads, and at an error flushes and shuts down.
+            for _ in 0..3 {
+                assert!(served.read(&mut bytes).await.is_err(), "{said:?}");
+                assert!(served.flush().await.is_err(), "{said:?}");
+            }
+            served.shutdown().await.unwrap();
+        }
     }
 
     #[tokio::test]

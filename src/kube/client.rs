@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hyper_util::client::proxy::matcher::Matcher;
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::core::Status;
 use kube::{Client, Config};
 use secrecy::SecretString;
@@ -94,17 +94,29 @@ async fn infer() -> Result<(Config, Option<String>), ConnectError> {
     let own = Kubeconfig::read().map_err(|error| {
         ConnectError(format!(
             "no cluster to read OpenstackConfig objects from: this is no pod ({in_pod}) and the kubeconfig of \
-             this user cannot be used ({error}); give --kubeconfig FILE, or --config-dir DIR to read the objects \
-             from a folder"
+             this user cannot be used ({}); give --kubeconfig FILE, or --config-dir DIR to read the objects \
+             from a folder",
+            said(&error)
         ))
     })?;
     from_kubeconfig(own).await
 }
 
+/// What is wrong with a kubeconfig. The parser's own words show the lines around, and those hold tokens.
+fn said(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::Parse(error) => match error.location() {
+            Some(place) => format!("no kubeconfig in YAML: line {} column {}", place.line(), place.column()),
+            None => "no kubeconfig in YAML".to_owned(),
+        },
+        error => error.to_string(),
+    }
+}
+
 async fn from_files(files: &[PathBuf]) -> Result<(Config, Option<String>), ConnectError> {
     let mut merged: Option<Kubeconfig> = None;
     for file in files {
-        let bad = |error| ConnectError(format!("kubeconfig {}: {error}", file.display()));
+        let bad = |error| ConnectError(format!("kubeconfig {}: {}", file.display(), said(&error)));
         let read = Kubeconfig::read_from(file).map_err(bad)?;
         merged = Some(match merged {
             None => read,
@@ -118,7 +130,8 @@ async fn from_files(files: &[PathBuf]) -> Result<(Config, Option<String>), Conne
 async fn from_kubeconfig(kubeconfig: Kubeconfig) -> Result<(Config, Option<String>), ConnectError> {
     let own_proxy = own_proxy(&kubeconfig);
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    let config = config.map_err(|error| ConnectError(format!("the kubeconfig cannot be used: {error}")))?;
+    let config =
+        config.map_err(|error| ConnectError(format!("the kubeconfig cannot be used: {}", said(&error))))?;
     Ok((config, own_proxy))
 }
 
@@ -244,6 +257,20 @@ mod tests {
     async fn a_call_that_is_not_answered_ends() {
         let never = std::future::pending::<kube::Result<()>>();
         assert_eq!(call(CALL_TIMEOUT, never).await, Err(CallError::TimedOut));
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_is_no_yaml_is_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config");
+        for text in
+            ["users:\n- name: a\n  user: {token: \"hunter2\nkind: Config\n", "hunter2", "users: hunter2"]
+        {
+            std::fs::write(&file, text).unwrap();
+            let error = connect(std::slice::from_ref(&file)).await.err().unwrap().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+            assert!(error.contains("config: no kubeconfig in YAML"), "{error}");
+        }
     }
 
     #[tokio::test]

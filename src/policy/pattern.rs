@@ -4,6 +4,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use url::Url;
 
+/// In the message about an entry that is none.
+pub(super) const NO_HOST: &str = "is no host";
+
 /// A name, or a pattern of names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
@@ -32,7 +35,7 @@ impl HostPattern {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let expected = || format!("{text:?} is no host: give host, *.domain or host:port");
+        let expected = || format!("{text:?} {NO_HOST}: give host, *.domain or host:port");
         let after_address = text.rfind(']').map_or(0, |end| end);
         let (host, port) = match text[after_address..].rfind(':') {
             Some(at) => {

@@ -1,7 +1,7 @@
 //! Where log lines go and what they look like.
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::ValueEnum;
@@ -96,7 +96,7 @@ pub fn init_logs(settings: &LogSettings, traces: Option<&Traces>) -> Result<(), 
         true => LogFormat::Human,
         false => LogFormat::Json,
     });
-    let layer = lines::layer().with_writer(std::io::stderr);
+    let layer = lines::layer().with_writer(|| OrNowhere(std::io::stderr()));
     let layer = match format {
         LogFormat::Human => layer.with_ansi(is_terminal).with_filter(filter).boxed(),
         LogFormat::Json => {
@@ -109,6 +109,25 @@ pub fn init_logs(settings: &LogSettings, traces: Option<&Traces>) -> Result<(), 
     let level = Mutex::new(settings.level.trim().to_owned());
     let reload = Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()));
     LEVEL.set(LogLevel { level, reload }).map_err(|_| LogSetupError::AlreadySet)
+}
+
+/// Writes what can be written. Whoever read the lines may have gone (`2>&1 | head -1`), and a disk may be full:
+/// the work goes on without them.
+#[derive(Debug)]
+pub struct OrNowhere<W>(pub W);
+
+impl<W: io::Write> io::Write for OrNowhere<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            written => Ok(written.unwrap_or(bytes.len())),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.0.flush();
+        Ok(())
+    }
 }
 
 fn filter(level: &str) -> Result<EnvFilter, LogSetupError> {

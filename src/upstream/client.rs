@@ -13,6 +13,7 @@ use super::secrecy::Secrets;
 use super::span;
 use crate::policy::PolicyHandle;
 use crate::telemetry::names;
+use crate::viola;
 
 /// The largest decoded body that is read. A page of 1,000 ports is about 1 MiB.
 pub const MAX_BODY: usize = 16 << 20;
@@ -123,7 +124,11 @@ impl Upstream {
     /// # Errors
     /// When the policy does not let the config's namespace reach it.
     pub fn permits(&self, call: &Call, url: &Url) -> Result<(), UpstreamError> {
-        self.policy.permits(&call.namespace, url).map_err(|problem| UpstreamError {
+        let permitted = match call.service {
+            viola::SERVICE => self.policy.permits_delivery(&call.namespace, url),
+            _ => self.policy.permits(&call.namespace, url),
+        };
+        permitted.map_err(|problem| UpstreamError {
             service: call.service,
             operation: call.operation,
             kind: ErrorKind::NotPermitted(problem),

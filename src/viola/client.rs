@@ -21,7 +21,8 @@ use crate::upstream::{Call, ErrorKind, Repeat, Tls, Upstream};
 const PATH: &str = "/v1/k8s/multinic/node-configs";
 /// By this header Viola finds the workload cluster.
 const PROVIDER_ID: HeaderName = HeaderName::from_static("x-provider-id");
-const SERVICE: &str = "viola";
+/// What the receiver of node configs is called in errors and metrics.
+pub const SERVICE: &str = "viola";
 const OPERATION: &str = "post node configs";
 
 /// Settings that hold for every config.

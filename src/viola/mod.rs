@@ -3,4 +3,4 @@
 mod answer;
 mod client;
 
-pub use client::{ViolaClient, ViolaSettings};
+pub use client::{SERVICE, ViolaClient, ViolaSettings};

@@ -1,6 +1,7 @@
 //! SIGTERM, `kill -9`, and two processes over one file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use multinic_operator::sim::{Fault, FaultRule, Operation, Service, ViolaAnswer};
@@ -10,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
 use crate::e2e_support::{GLANCE, PATIENCE, Spec, delivered, names, until};
-use crate::process::Process;
+use crate::process::{Process, binary};
 use crate::world::{BIZ, DATA, World, says};
 
 /// What the inventory file has for each node, as it is POSTed.
@@ -43,6 +44,25 @@ async fn until_right(world: &World, spec: &Spec, process: &Process) {
         assert!(Instant::now() < deadline, "the process does not know it: {config:#}\n{}", process.log_end());
         tokio::time::sleep(GLANCE).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_works_on_when_nobody_reads_its_log_any_more() {
+    let world = World::new();
+    let spec = world.quiet_spec("a", &world.vms(3));
+    let mut command = binary();
+    command.args(world.operator.args()).arg("--log-level=debug").stderr(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    // As with `2>&1 | head -1`: each line from now on meets a closed pipe.
+    drop(child.stderr.take());
+    world.operator.declare(&spec);
+    let is_right = || delivered(&world.viola, BIZ) == world.expected(&spec);
+    until("viola has what the cloud has", || is_right() || child.try_wait().unwrap().is_some(), String::new)
+        .await;
+    assert_eq!(child.try_wait().unwrap(), None, "it ended");
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let status = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
+    assert_eq!(status.code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
